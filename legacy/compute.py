@@ -1,0 +1,189 @@
+"""One old step through the core: the old shapes in, ``rnn_step`` inside, the old shapes out.
+
+Old arrays have features first, ``(I,)`` or ``(I, B)``; the core has them last, ``[B, I]``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rnncompat import InvalidTypeError, InvalidValueError, RNNState, RNNWeights, UnsupportedError, rnn_step
+
+from .buffer import check_like, split_params
+from .rnndesc import RNNDesc
+
+__all__ = ["Gradients", "StepOutput", "differentiate", "expand_state", "run_step"]
+
+
+class StepOutput(NamedTuple):
+    """``y``, ``ho`` and ``co`` (None unless LSTM): ``(H,)`` or ``(H, B)``; y and ho are equal but apart."""
+
+    y: Tensor
+    ho: Tensor
+    co: Tensor | None
+
+
+class Gradients(NamedTuple):
+    """Gradients of one step; dh and dc at the expanded shape, dWi and dWh transposed as in the buffer."""
+
+    dx: Tensor
+    dh: Tensor
+    dc: Tensor | None
+    dwi: Tensor
+    dwh: Tensor
+    db: Tensor
+
+
+class _ReadWeights(torch.autograd.Function):
+    """A snapshot of the buffer whose gradient also reaches what ``setweights`` copied from.
+
+    The snapshot lets the buffer be filled again before backward runs, as the old programs do at each step.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, buffer: Tensor, source: Tensor | None) -> Tensor:
+        ctx.source_size = None if source is None else len(source)
+        return buffer.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor | None]:
+        (grad,) = grads
+        return grad, None if ctx.source_size is None else grad[: ctx.source_size]
+
+
+def expand_state(x: Tensor, h: Tensor) -> Tensor:
+    """A state as wide as *x*: ``(H,)`` and ``(H, 1)`` are repeated over the batch, others copied."""
+    if x.dim() not in (1, 2) or h.dim() not in (1, 2):
+        raise InvalidValueError(
+            f"x is of shape {list(x.shape)} and h of shape {list(h.shape)}; expected (I,) or (I, B) and "
+            "(H,) or (H, B). rnncompat.rnn_forward() takes whole sequences."
+        )
+    if x.dim() == 1:
+        if h.dim() == 2:
+            raise InvalidValueError(
+                f"h is of shape {list(h.shape)} beside a vector x; expected (H,). Pass x as (I, 1)."
+            )
+        return h
+    column = h if h.dim() == 2 else h[:, None]  # [H, B] or [H, 1]
+    return column.expand(-1, x.shape[1] if column.shape[1] == 1 else -1).clone()
+
+
+def run_step(rnn: RNNDesc, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
+    """The old ``forward`` without its return conventions."""
+    h, c = check_step(rnn, x, h, c)
+    return _run(rnn, read_weights(rnn, x, h, c), x, h, c)
+
+
+def check_step(rnn: RNNDesc, x: Tensor, h: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Expands the state, then checks everything in the old order."""
+    if c is not None and not rnn.descriptor.has_cell_state:
+        raise UnsupportedError(
+            f"c is given, but the mode is {rnn.mode.name}, which has no cell state. "
+            "(The old call returned uninitialised memory as the new cell.)"
+        )
+    for name, tensor in (("x", x), ("h", h), ("c", c)):
+        if name != "c" or tensor is not None:
+            check_like(name, tensor, rnn)
+    h = expand_state(x, h)
+    c = None if c is None else expand_state(x, c)
+    _check_size("x", x, rnn.input, x)
+    _check_size("h", h, rnn.hidden, x)
+    if c is not None:
+        _check_size("c", c, rnn.hidden, x)
+    return h, c
+
+
+def _check_size(name: str, given: Tensor, features: int, x: Tensor) -> None:
+    expected = (features, *x.shape[1:])
+    if given.shape != expected:
+        raise InvalidValueError(
+            f"{name} is of shape {list(given.shape)}; expected {list(expected)}: features first, then the batch."
+        )
+
+
+def read_weights(rnn: RNNDesc, *inputs: Tensor | None) -> Tensor:
+    """The flat weights for one call: the buffer itself, or a snapshot of it where a graph is recorded."""
+    source = rnn.source
+    if torch.is_grad_enabled() and any(
+        t is not None and t.requires_grad for t in (rnn.params, source, *inputs)
+    ):
+        return _ReadWeights.apply(rnn.params, source)  # type: ignore[no-untyped-call, no-any-return]  # torch's own gap
+    return rnn.params
+
+
+def _run(rnn: RNNDesc, flat: Tensor, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
+    rows = [None if t is None else _rows_first(t)[None] for t in (h, c)]  # [1, B, H]
+    assert rows[0] is not None
+    state: Any = RNNState(rows[0], rows[1]) if rnn.descriptor.has_cell_state else rows[0]
+    output, after = rnn_step(
+        rnn.descriptor, RNNWeights(rnn.descriptor, flat), _rows_first(x), state
+    )  # [B, H]
+    vector = x.dim() == 1
+    return StepOutput(
+        _features_first(output, vector),
+        _features_first(after.h[0], vector),
+        None if after.c is None else _features_first(after.c[0], vector),
+    )
+
+
+def _rows_first(t: Tensor) -> Tensor:
+    return t[None] if t.dim() == 1 else t.t()  # [B, F]
+
+
+def _features_first(t: Tensor, vector: bool) -> Tensor:
+    """``[B, F]`` in the old shape, in memory of its own: y and ho must not share it."""
+    return (t[0] if vector else t.t()).clone(memory_format=torch.contiguous_format)
+
+
+def differentiate(
+    rnn: RNNDesc,
+    x: Tensor,
+    h: Tensor,
+    c: Tensor | None,
+    dy: Tensor | None,
+    dho: Tensor | None,
+    dco: Tensor | None,
+) -> Gradients:
+    """Gradients of one step at the weights that the descriptor holds now; None means zero."""
+    h, c = check_step(rnn, x, h, c)
+    with torch.enable_grad():
+        leaves = [t.detach().requires_grad_() for t in (x, h, rnn.params)]
+        cell = None if c is None else c.detach().requires_grad_()
+        outputs = _run(rnn, leaves[2], leaves[0], leaves[1], cell)
+        pairs = [
+            (o, _cotangent(name, o, g))
+            for name, o, g in zip(("dy", "dho", "dco"), outputs, (dy, dho, dco), strict=True)
+            if o is not None
+        ]
+        wanted = leaves if cell is None else [*leaves, cell]
+        dx, dh, dflat, *dc = torch.autograd.grad([o for o, _ in pairs], wanted, [g for _, g in pairs])
+    (dwi, dwh), db = split_params(dflat, rnn.input, rnn.hidden, rnn.descriptor.gates)
+    return Gradients(dx, dh, dc[0] if dc else None, dwi, dwh, db)
+
+
+def _cotangent(name: str, output: Tensor, given: Tensor | None) -> Tensor:
+    if given is None:
+        return torch.zeros_like(output)
+    if given.shape != output.shape or given.dtype != output.dtype:
+        raise InvalidValueError(
+            f"{name} is {given.dtype} of shape {list(given.shape)}; expected {output.dtype} of shape "
+            f"{list(output.shape)}, the expanded shape of what it is the gradient of."
+        )
+    return given
+
+
+def zero_or_tensor(name: str, given: object, *, any_number: bool) -> Tensor | None:
+    """The old null rules for an incoming gradient; None means zero.
+
+    ``dy`` may be any whole number, which means zeros whatever its value; ``dho`` and ``dco`` only 0 or False.
+    """
+    if given is None or isinstance(given, Tensor):
+        return given
+    if not isinstance(given, int):
+        raise InvalidTypeError(f"{name} is a {type(given).__name__}; expected a tensor, None or 0.")
+    if given != 0 and not any_number:
+        raise InvalidValueError(f"{name} is {given!r}; expected a tensor, None or 0.")
+    return None

@@ -1,0 +1,36 @@
+"""cuDNN's whole RNN interface for PyTorch: the same numbers on every device, and old calls kept alive.
+
+Say what to compute with :class:`RNNDescriptor`, hold the weights in one flat buffer with
+:class:`RNNWeights`, and run whole sequences with :func:`rnn_forward` or single steps with :func:`rnn_step`.
+Programs of the old single-step interface run on ``rnncompat.legacy``.
+"""
+
+from ._version import __version__
+from .descriptor import Bias, Cell, InputMode, RNNDescriptor
+from .errors import InvalidTypeError, InvalidValueError, RNNCompatError, UnsupportedError
+from .functional import rnn_forward, rnn_step
+from .layout import Layout, Slot, layout_of
+from .sequence import SequenceBatch
+from .state import RNNState, final_output
+from .weights import RNNWeights
+
+__all__ = [
+    "__version__",
+    "RNNDescriptor",
+    "Cell",
+    "Bias",
+    "InputMode",
+    "RNNWeights",
+    "Layout",
+    "Slot",
+    "layout_of",
+    "SequenceBatch",
+    "RNNState",
+    "rnn_forward",
+    "rnn_step",
+    "final_output",
+    "RNNCompatError",
+    "InvalidValueError",
+    "InvalidTypeError",
+    "UnsupportedError",
+]

@@ -1,0 +1,3 @@
+"""The version of the package, alone so that a build can read it without torch."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,15 @@
+"""How a request is run: one file a backend behind one small interface, tried in the order of a table."""
+
+from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
+from .select import BACKENDS, select
+
+__all__ = [
+    "BACKENDS",
+    "Algorithm",
+    "Backend",
+    "Request",
+    "ResetTo",
+    "Result",
+    "ReturnStates",
+    "select",
+]

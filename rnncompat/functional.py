@@ -1,0 +1,203 @@
+"""``rnn_forward`` and ``rnn_step``: check everything once, choose a backend, run it, give the kind back."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence
+
+from .backends import Algorithm, Request, ResetTo, ReturnStates, select
+from .descriptor import RNNDescriptor
+from .errors import (
+    InvalidTypeError,
+    InvalidValueError,
+    UnsupportedError,
+    bad_shape,
+    bad_type,
+    check_choice,
+)
+from .inputs import Input, as_column, read_input
+from .layout import layout_of
+from .sequence import SequenceBatch
+from .state import RNNState, StateLike, full_state
+from .steps import check_flags
+from .weights import RNNWeights, group_by_layer
+
+__all__ = ["rnn_forward", "rnn_step"]
+
+X = TypeVar("X", Tensor, PackedSequence, SequenceBatch, list[Tensor])
+"""What kind goes in comes out."""
+
+
+def rnn_forward(
+    descriptor: RNNDescriptor,
+    weights: RNNWeights,
+    x: X,
+    state: StateLike = None,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    resets: Any = None,
+    reset_to: str = "zeros",
+    batch_first: bool = False,
+    training: bool = False,
+    padding_value: float = 0.0,
+    return_states: str = "last",
+    backend: str = "auto",
+    algorithm: str = "auto",
+) -> tuple[X, RNNState]:
+    """Runs a recurrent network over whole sequences (cuDNN: ``cudnnRNNForward``).
+
+    Shapes: T steps, B batch, I input size, H hidden size, P projection size, L layers, D directions.
+
+    Args:
+        descriptor: what to compute.
+        weights: weights of the same layout, of the dtype and on the device of *x*.
+        x: a tensor ``[T, B, I]`` (``[B, T, I]`` if batch_first) or, unbatched, ``[T, I]``; or a
+            ``PackedSequence``, a :class:`SequenceBatch` or a list of ``[T_b, I]``. float32 or float64.
+        state: initial state: None for zeros, h alone for RNN and GRU, ``(h, c)`` for an LSTM, where
+            ``(h, None)`` means c = 0. Each tensor is ``[L*D, B, ·]``, or one row to repeat over the batch:
+            ``[L*D, 1, ·]``, ``[1, ·]``, ``[·]``; ``[B, ·]`` when L*D is 1; ``[L*D, ·]`` beside unbatched
+            input. Never batch-first. Its gradient has the shape that was given.
+        lengths: real steps of each row ``[B]``, from 0 to T in any order: list, tuple, NumPy array or
+            integer tensor on any device. Steps past a row's length are never read. A row of length 0
+            outputs padding and keeps its initial state.
+        mask: instead of lengths, ``[T, B]`` booleans (``[B, T]`` if batch_first), True = real, with
+            holes and left padding allowed: the state is carried unchanged over a masked step.
+        resets: ``[T, B]`` booleans (``[B, T]`` if batch_first): this step starts a new episode. The state
+            before it is replaced and the gradient is cut. On a masked step it acts at the row's next
+            real step. The backward direction is cut at the same boundary.
+        reset_to: ``"zeros"``, or ``"initial"``: restart from the state given.
+        batch_first: whether x, mask, resets and the output have the batch first. The state never has.
+        training: whether dropout acts.
+        padding_value: what the output holds at steps that are not real.
+        return_states: ``"last"``, or ``"all"`` for the state after every step.
+        backend: ``"auto"``, or the name of one, which is obeyed or refused.
+        algorithm: ``"auto"``, or one of cuDNN's, which is obeyed or refused.
+
+    Returns:
+        The output, of the kind that came in: ``[T, B, D*(P or H)]`` with T never shortened, or
+        ``[T, D*(P or H)]`` unbatched; and an :class:`RNNState`: h ``[L*D, B, P or H]``, c ``[L*D, B, H]``
+        or None, at each row's own last step (without B if unbatched). With ``return_states="all"``,
+        ``[T, L*D, B, ·]``, at steps that are not real the carried state.
+
+    Raises:
+        InvalidValueError: a shape, length or choice cannot be right.
+        InvalidTypeError: an argument of the wrong kind, dtype or device.
+        UnsupportedError: no backend, or not the one asked for, can run this.
+
+    Example:
+        >>> descriptor = RNNDescriptor("gru", input_size=3, hidden_size=4)
+        >>> weights = RNNWeights.init(descriptor)
+        >>> output, state = rnn_forward(descriptor, weights, torch.randn(5, 2, 3), lengths=[5, 0])
+        >>> output.shape, state.h.shape
+        (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
+    """
+    given = read_input(x, lengths, mask, batch_first)
+    data, real = given.batch.data, given.batch.real
+    _check_fit(descriptor, weights, data)
+    request = Request(
+        descriptor=descriptor,
+        x=data,
+        weights=group_by_layer(descriptor, weights.tensors()),
+        state=full_state(descriptor, state, data, given.batched),
+        real=real,
+        lengths=given.batch.known_lengths,
+        resets=_read_resets(resets, given, batch_first),
+        reset_to=check_choice("reset_to", reset_to, ResetTo),
+        training=training,
+        padding_value=_check_number("padding_value", padding_value),
+        return_states=check_choice("return_states", return_states, ReturnStates),
+        algorithm=check_choice("algorithm", algorithm, Algorithm),
+    )
+    output, final = select(request, backend).forward(request)
+    return given.as_given(output), final if given.batched else _without_batch(final)
+
+
+def rnn_step(
+    descriptor: RNNDescriptor,
+    weights: RNNWeights,
+    x_t: Tensor,
+    state: StateLike = None,
+    *,
+    training: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, RNNState]:
+    """Runs one step of a recurrent network, as for streaming or a loop of the caller's own.
+
+    Args:
+        descriptor: what to compute; forward in time only.
+        weights: weights of the same layout.
+        x_t: one step, ``[B, I]`` or, unbatched, ``[I]``.
+        state: the state before the step, as in :func:`rnn_forward`.
+        training: whether dropout between layers acts.
+        backend: as in :func:`rnn_forward`.
+
+    Returns:
+        The output ``[B, P or H]`` (``[P or H]`` unbatched) and the state after the step.
+
+    Raises:
+        UnsupportedError: the network is bidirectional: its backward direction begins at the end.
+
+    Example:
+        >>> descriptor = RNNDescriptor("rnn_tanh", input_size=3, hidden_size=4)
+        >>> weights = RNNWeights.init(descriptor)
+        >>> y, state = rnn_step(descriptor, weights, torch.randn(2, 3))
+        >>> y, state = rnn_step(descriptor, weights, torch.randn(2, 3), state)
+        >>> y.shape
+        torch.Size([2, 4])
+    """
+    if descriptor.bidirectional:
+        raise UnsupportedError(
+            "The network is bidirectional, and its backward direction begins at the end of the "
+            "sequence; one step alone cannot run it. Give rnn_forward() the whole sequence."
+        )
+    if not isinstance(x_t, Tensor):
+        raise bad_type("x_t", x_t, "a tensor")
+    if x_t.dim() not in (1, 2):
+        raise bad_shape("x_t", x_t, "[B, I] or, unbatched, [I]", "rnn_forward() takes whole sequences.")
+    output, state = rnn_forward(descriptor, weights, x_t[None], state, training=training, backend=backend)
+    return output[0], state
+
+
+def _check_fit(descriptor: RNNDescriptor, weights: RNNWeights, x: Tensor) -> None:
+    """Checks that descriptor, weights and input fit each other."""
+    if not isinstance(descriptor, RNNDescriptor):
+        raise bad_type("descriptor", descriptor, "an RNNDescriptor")
+    if not isinstance(weights, RNNWeights):
+        raise bad_type("weights", weights, "an RNNWeights", "RNNWeights(descriptor, flat) wraps a tensor.")
+    if layout_of(descriptor) != layout_of(weights.descriptor):
+        raise InvalidValueError(
+            f"weights belong to {weights.descriptor!r}; expected weights of the layout of {descriptor!r}."
+        )
+    if not x.is_floating_point():
+        raise InvalidTypeError(f"x has dtype {x.dtype}; expected {weights.flat.dtype}, as the weights.")
+    if x.dtype != weights.flat.dtype or x.device != weights.flat.device:
+        raise InvalidTypeError(
+            f"x is {x.dtype} on {x.device}, but the weights are {weights.flat.dtype} on "
+            f"{weights.flat.device}; expected the same dtype and device."
+        )
+    if x.shape[-1] != descriptor.input_size:
+        raise bad_shape(
+            "x", x, f"[T, B, {descriptor.input_size}] (time-major)", "The last axis holds the features."
+        )
+
+
+def _read_resets(resets: Any, given: Input, batch_first: bool) -> Tensor | None:
+    if resets is None:
+        return None
+    if given.batched:
+        return check_flags("resets", resets, given.batch.data, batch_first)
+    return check_flags("resets", as_column(resets), given.batch.data, False)
+
+
+def _check_number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise bad_type(name, value, "a number")
+    return float(value)
+
+
+def _without_batch(state: RNNState) -> RNNState:
+    """``[L*D, 1, ·]`` or ``[T, L*D, 1, ·]`` without its batch axis."""
+    return RNNState(state.h.squeeze(-2), None if state.c is None else state.c.squeeze(-2))
