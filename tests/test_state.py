@@ -1,0 +1,142 @@
+"""RNNState: accepted forms, gradients of the given shape, and its methods."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from cases import cases
+from compare import assert_bitwise, assert_same
+from hypothesis import assume, given, settings
+
+from rnncompat import InvalidValueError, RNNDescriptor, RNNState, RNNWeights, final_output, rnn_forward
+
+X = torch.randn(4, 5, 2, dtype=torch.float64)
+
+
+def network(cell, **options):
+    descriptor = RNNDescriptor(cell, 2, 3, **options)
+    return descriptor, RNNWeights.init(descriptor, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize(
+    ("layers", "shape"),
+    [
+        (1, (3,)),
+        (1, (1, 3)),
+        (1, (5, 3)),
+        (1, (1, 1, 3)),
+        (1, (1, 5, 3)),
+        (2, (3,)),
+        (2, (1, 3)),
+        (2, (2, 1, 3)),
+    ],
+)
+def test_a_state_is_broadcast_and_its_gradient_has_its_own_shape(cell, layers, shape):
+    net = network(cell, num_layers=layers)
+    given_state = torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+    full = given_state.detach().expand(layers, 5, 3).clone().requires_grad_()
+    wrap = (lambda h: (h, h)) if cell == "lstm" else (lambda h: h)
+    output, _ = rnn_forward(*net, X, wrap(given_state))
+    expected, _ = rnn_forward(*net, X, wrap(full))
+    assert_bitwise(expected, output)
+    (gradient,) = torch.autograd.grad((output**2).sum(), given_state)
+    (full_gradient,) = torch.autograd.grad((expected**2).sum(), full)
+    assert gradient.shape == shape
+    assert_same(full_gradient.sum_to_size(shape), gradient)
+
+
+def test_no_cell_state_means_zeros():
+    net = network("lstm")
+    h = torch.randn(1, 5, 3, dtype=torch.float64)
+    assert_bitwise(rnn_forward(*net, X, (h, torch.zeros_like(h))), rnn_forward(*net, X, (h, None)))
+
+
+@given(case=cases(max_steps=7))
+@settings(max_examples=80)
+def test_restarting_from_any_state_reproduces_the_rest(case):
+    d = case.descriptor
+    assume(not d.bidirectional and case.gaps == "none" and case.steps > 1 and not case.resets)
+    output, states = rnn_forward(d, case.weights, case.x, case.state, return_states="all")
+    _, final = rnn_forward(d, case.weights, case.x, case.state)
+    for t in range(case.steps - 1):
+        at_t = RNNState(states.h[t], None if states.c is None else states.c[t])
+        rest, end = rnn_forward(d, case.weights, case.x[t + 1 :], at_t)
+        assert_same(output[t + 1 :], rest, 1e-12)
+        assert_same(tuple(final), tuple(end), 1e-12)
+
+
+@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm", "gru"])
+def test_chunks_equal_the_whole_gradients_included(cell):
+    net = network(cell, num_layers=2)
+    x = torch.randn(9, 5, 2, dtype=torch.float64, requires_grad=True)
+    whole, final = rnn_forward(*net, x)
+    state, parts = None, []
+    for chunk in x.split([2, 4, 3]):
+        y, state = rnn_forward(*net, chunk, state)
+        parts.append(y)
+    assert_same(whole, torch.cat(parts), 1e-12)
+    assert_same(tuple(final), tuple(state), 1e-12)
+    inputs = [x, net[1].flat]
+    assert_same(
+        torch.autograd.grad((whole**3).sum(), inputs),
+        torch.autograd.grad((torch.cat(parts) ** 3).sum(), inputs),
+        1e-12,
+    )
+
+
+def test_final_output_is_the_true_end_of_both_directions():
+    net = network("lstm", num_layers=2, bidirectional=True)
+    lengths = [4, 1, 0, 3, 2]
+    output, state = rnn_forward(*net, X, lengths=lengths)
+    final = final_output(net[0], state)
+    for b, n in enumerate(lengths):
+        expected = torch.cat([output[n - 1, b, :3], output[0, b, 3:]]) if n else torch.zeros(6).double()
+        assert_bitwise(expected, final[b])
+    _, single = rnn_forward(*net, X[:, 0])
+    assert final_output(net[0], single).shape == (6,)
+    _, states = rnn_forward(*net, X, return_states="all")
+    with pytest.raises(InvalidValueError, match="choose a step first"):
+        final_output(net[0], states)
+
+
+def test_methods():
+    descriptor = RNNDescriptor("lstm", 2, 3, num_layers=2, proj_size=1)
+    state = RNNState(torch.randn(2, 5, 1, requires_grad=True), torch.randn(2, 5, 3, requires_grad=True))
+    h, c = state
+    assert h is state.h
+    assert c is state.c
+    assert not state.detach().h.requires_grad
+    assert not state.detach().c.requires_grad
+    assert state.clone().h.data_ptr() != h.data_ptr()
+    assert state.to(dtype=torch.float64).c.dtype == torch.float64
+    assert_bitwise((h[:, [3, 1]], c[:, [3, 1]]), tuple(state.index_select(torch.tensor([3, 1]))))
+    joined = RNNState.cat([state.index_select([0]), state.index_select([1, 2, 3, 4])])
+    assert_bitwise(tuple(state), tuple(joined))
+    zeros = RNNState.zeros(descriptor, 5)
+    assert zeros.h.shape == (2, 5, 1)
+    assert zeros.c.shape == (2, 5, 3)
+    assert RNNState.zeros(RNNDescriptor("gru", 2, 3), 5).c is None
+    assert_bitwise(tuple(state), tuple(copy.deepcopy(state.detach())))
+    assert_bitwise(tuple(state.detach()), tuple(pickle.loads(pickle.dumps(state.detach()))))  # noqa: S301  # ours
+
+
+@pytest.mark.parametrize("rows", [[1, 3], [False, True, False, True, False], torch.tensor([3, 1])])
+def test_reset_selects_rows_so_that_nothing_of_the_old_state_is_left(rows):
+    state = RNNState(torch.full((2, 5, 3), float("nan")), torch.full((2, 5, 3), float("inf")))
+    fresh = state.reset(rows)
+    assert (fresh.h[:, [1, 3]] == 0).all()
+    assert (fresh.c[:, [1, 3]] == 0).all()
+    assert fresh.h[:, [0, 2, 4]].isnan().all()
+
+
+def test_an_unbatched_state_has_no_rows():
+    with pytest.raises(InvalidValueError, match="no rows"):
+        RNNState(torch.zeros(1, 3)).reset([0])
+    with pytest.raises(InvalidValueError, match="at least one"):
+        RNNState.cat([])
+    with pytest.raises(InvalidValueError, match="some with c and some without"):
+        RNNState.cat([RNNState(torch.zeros(1, 1, 3)), RNNState(torch.zeros(1, 1, 3), torch.zeros(1, 1, 3))])
