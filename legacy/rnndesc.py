@@ -115,6 +115,11 @@ class RNNDesc(metaclass=_ByDtype):
         self.source: Tensor | None = None
 
     @property
+    def dtype(self) -> torch.dtype:
+        """Element type of the buffer; nothing of another type is accepted beside it."""
+        return self.params.dtype
+
+    @property
     def descriptor(self) -> RNNDescriptor:
         """The core's descriptor of this layer."""
         return _descriptor(self.mode, self.input, self.hidden)

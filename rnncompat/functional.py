@@ -94,9 +94,10 @@ def rnn_forward(
         >>> output.shape, state.h.shape
         (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
     """
+    _check_network(descriptor, weights)
     given = read_input(x, lengths, mask, batch_first)
     data, real = given.batch.data, given.batch.real
-    _check_fit(descriptor, weights, data)
+    _check_input(descriptor, weights, data)
     request = Request(
         descriptor=descriptor,
         x=data,
@@ -148,6 +149,7 @@ def rnn_step(
         >>> y.shape
         torch.Size([2, 4])
     """
+    _check_network(descriptor, weights)
     if descriptor.bidirectional:
         raise UnsupportedError(
             "The network is bidirectional, and its backward direction begins at the end of the "
@@ -161,8 +163,8 @@ def rnn_step(
     return output[0], state
 
 
-def _check_fit(descriptor: RNNDescriptor, weights: RNNWeights, x: Tensor) -> None:
-    """Checks that descriptor, weights and input fit each other."""
+def _check_network(descriptor: RNNDescriptor, weights: RNNWeights) -> None:
+    """Checks that descriptor and weights are what they should be and fit each other."""
     if not isinstance(descriptor, RNNDescriptor):
         raise bad_type("descriptor", descriptor, "an RNNDescriptor")
     if not isinstance(weights, RNNWeights):
@@ -171,6 +173,10 @@ def _check_fit(descriptor: RNNDescriptor, weights: RNNWeights, x: Tensor) -> Non
         raise InvalidValueError(
             f"weights belong to {weights.descriptor!r}; expected weights of the layout of {descriptor!r}."
         )
+
+
+def _check_input(descriptor: RNNDescriptor, weights: RNNWeights, x: Tensor) -> None:
+    """Checks that the input, time-major by now, fits the network."""
     if not x.is_floating_point():
         raise InvalidTypeError(f"x has dtype {x.dtype}; expected {weights.flat.dtype}, as the weights.")
     if x.dtype != weights.flat.dtype or x.device != weights.flat.device:
