@@ -122,7 +122,7 @@ def test_unbatched_is_a_batch_of_one_without_the_axis(net, x):
     assert_bitwise(expected[:, 0], output)
     assert_bitwise([s[:, 0] for s in whole if s is not None], [s for s in state if s is not None])
     assert_bitwise(rnn_forward(*net, row, lengths=4), rnn_forward(*net, row, lengths=[4]))
-    every, states = rnn_forward(*net, row, return_states="all")
+    _, states = rnn_forward(*net, row, return_states="all")
     assert states.h.shape == (6, 4, 3)
 
 

@@ -138,8 +138,7 @@ def test_backward_through_many_steps_that_refill_the_weights():
     for state in reversed(states[:-1]):
         g = numpy_step.backward("gru", *step.weights, step.x, state, None, 0.0, dh)
         dh = g["h"]
-        for t, part in zip(total, (g["Wi"].T, g["Wh"].T, g["b"]), strict=True):
-            t += part
+        total = [t + part for t, part in zip(total, (g["Wi"].T, g["Wh"].T, g["b"]), strict=True)]
     assert_same(total, list(result))
 
 

@@ -94,7 +94,7 @@ def test_t7_setweights_takes_what_views_and_gradients_show_transposed():
     assert gradients.Wi.shape == (3, 8)
     assert gradients.Wh.shape == (2, 8)
     for wrong in ((wi.t(), wh), (wi, wh[:, :1])):
-        with pytest.raises(InvalidValueError, match="expected"):
+        with pytest.raises(InvalidValueError, match=r"expected"):
             legacy.setweights(rnn, *wrong, torch.zeros(8).double())
 
 
@@ -168,9 +168,9 @@ def test_t13_dho_takes_zero_only(zero):
     _, back = legacy.pullback(rnn, x, h)
     assert_bitwise(list(back(f64([2.0]), torch.zeros(1).double())), list(back(f64([2.0]), zero)))
     for wrong, error in ((1, InvalidValueError), (True, InvalidValueError), (0.0, InvalidTypeError)):
-        with pytest.raises(error, match="dho"):
+        with pytest.raises(error, match=r"dho"):
             back(f64([2.0]), wrong)
-    with pytest.raises(InvalidTypeError, match="dy is a float"):
+    with pytest.raises(InvalidTypeError, match=r"dy is a float"):
         back(0.0, None)
 
 
@@ -179,7 +179,7 @@ def test_t13_a_gradient_has_the_expanded_shape():
     _, back = legacy.pullback(rnn, torch.ones(3, 4).double(), torch.zeros(2).double())
     with pytest.raises(InvalidValueError, match=r"dho is torch.float64 of shape \[2\]; .*expanded shape"):
         back(None, torch.ones(2).double())
-    with pytest.raises(InvalidValueError, match="dy is torch.float32"):
+    with pytest.raises(InvalidValueError, match=r"dy is torch.float32"):
         back(torch.ones(2, 4), None)
 
 
@@ -188,7 +188,7 @@ def test_t14_true_means_training_here_and_nothing_but_a_bool_is_taken():
     reserve, (_y, _ho) = legacy.forward(rnn, x, h, None, True)
     assert isinstance(reserve, legacy.Reserve)
     assert len(legacy.forward(rnn, x, h, None, False)) == 2
-    with pytest.raises(InvalidTypeError, match="train is a int"):
+    with pytest.raises(InvalidTypeError, match=r"train is a int"):
         legacy.forward(rnn, x, h, None, 1)
 
 
@@ -204,7 +204,7 @@ def test_t15_an_lstm_without_cell_starts_at_zero_and_returns_two():
 @pytest.mark.parametrize("mode", [RELU, TANH, GRU])
 def test_t15_a_cell_for_a_mode_without_one_is_refused(mode):
     rnn = legacy.RNNDesc(mode, 3, 2)
-    with pytest.raises(UnsupportedError, match="no cell state"):
+    with pytest.raises(UnsupportedError, match=r"no cell state"):
         legacy.forward(rnn, torch.ones(3), torch.zeros(2), torch.zeros(2))
 
 
@@ -213,7 +213,7 @@ def test_t16_calling_back_twice_gives_the_same():
     _, back = legacy.pullback(rnn, x, h)
     assert_bitwise(list(back(f64([1.0]), f64([2.0]))), list(back(f64([1.0]), f64([2.0]))))
     reserve, (y, _) = legacy.forwardTrain(rnn, x, h)
-    with pytest.raises(InvalidValueError, match="call that first"):
+    with pytest.raises(InvalidValueError, match=r"call that first"):
         legacy.backwardWeights(rnn, x, h, y, reserve)
     once = legacy.backwardData(rnn, y, f64([1.0]), None, h, reserve)
     weights = legacy.backwardWeights(rnn, x, h, y, reserve)
@@ -252,18 +252,18 @@ def test_t20_nothing_is_converted():
     rnn = legacy.RNNDesc(GRU, 3, 2)
     x, h = torch.ones(3), torch.zeros(2)
     for bad in ((x.double(), h), (x, h.double()), (x, h.half())):
-        with pytest.raises(InvalidTypeError, match="expected torch.float32 on cpu, as the RNNDesc"):
+        with pytest.raises(InvalidTypeError, match=r"expected torch.float32 on cpu, as the RNNDesc"):
             legacy.forward(rnn, *bad)
-    with pytest.raises(InvalidTypeError, match="x is a list"):
+    with pytest.raises(InvalidTypeError, match=r"x is a list"):
         legacy.forward(rnn, [1.0], h)
-    with pytest.raises(InvalidTypeError, match="Wi is torch.float64"):
+    with pytest.raises(InvalidTypeError, match=r"Wi is torch.float64"):
         legacy.setweights(rnn, torch.ones(6, 3).double(), torch.ones(6, 2), torch.ones(6))
-    with pytest.raises(InvalidTypeError, match="bfloat16"):
+    with pytest.raises(InvalidTypeError, match=r"bfloat16"):
         legacy.RNNDesc[torch.bfloat16]
     half = legacy.RNNDesc[torch.float16](GRU, 3, 2)
-    with pytest.raises(InvalidTypeError, match="float32 and float64 only"):
+    with pytest.raises(InvalidTypeError, match=r"float32 and float64 only"):
         legacy.pullback(half, x.half(), h.half())
-    with pytest.raises(UnsupportedError, match="float16"):
+    with pytest.raises(UnsupportedError, match=r"float16"):
         legacy.forward(half, x.half(), h.half())
 
 
@@ -274,9 +274,9 @@ def test_t20_the_default_dtype_is_torchs():
     finally:
         torch.set_default_dtype(torch.float32)
     assert isinstance(legacy.RNNDesc(GRU, 3, 2, dtype=torch.float64), legacy.RNNDesc[torch.float64])
-    with pytest.raises(InvalidTypeError, match="dtype is torch.float64, but the class"):
+    with pytest.raises(InvalidTypeError, match=r"dtype is torch.float64, but the class"):
         legacy.RNNDesc[torch.float32](GRU, 3, 2, dtype=torch.float64)
-    with pytest.raises(InvalidTypeError, match="no further dtype"):
+    with pytest.raises(InvalidTypeError, match=r"no further dtype"):
         legacy.RNNDesc[torch.float32][torch.float64]
 
 
@@ -303,7 +303,7 @@ def test_t21_a_vector_gives_a_vector_and_a_matrix_a_matrix(x, h, out):
 
 @pytest.mark.parametrize(("x", "h"), [((3,), (2, 1)), ((3,), (2, 4)), ((3, 4, 5), (2,)), ((3, 4), (2, 4, 1))])
 def test_t21_other_pairs_of_ranks_are_refused(x, h):
-    with pytest.raises(InvalidValueError, match="expected"):
+    with pytest.raises(InvalidValueError, match=r"expected"):
         legacy.hBatch(torch.ones(x), torch.ones(h))
 
 
@@ -322,9 +322,9 @@ def test_t21_backward_data_wants_the_expanded_state():
         legacy.backwardData(rnn, y, y, None, torch.zeros(2), reserve)
     with pytest.raises(InvalidValueError, match=r"y is of shape \[2\]"):
         legacy.backwardData(rnn, y[:, 0], y, None, torch.zeros(2, 4), reserve)
-    with pytest.raises(InvalidTypeError, match="what forwardTrain"):
+    with pytest.raises(InvalidTypeError, match=r"what forwardTrain"):
         legacy.backwardData(rnn, y, y, None, torch.zeros(2, 4), b"bytes")
-    with pytest.raises(InvalidTypeError, match="expected 6 or 8"):
+    with pytest.raises(InvalidTypeError, match=r"expected 6 or 8"):
         legacy.backwardData(rnn, y, y, None, None, torch.zeros(2, 4), reserve)
 
 
@@ -358,5 +358,5 @@ def test_t39_a_square_batch_given_rows_first_is_another_result():
     x = f64([[0.1, 0.2], [0.3, 0.4]])
     y, _ = legacy.forward(rnn, x, f64([0.0]))
     assert_same(torch.tanh(f64([[0.1 + 0.6, 0.2 + 0.8]])), y)
-    with pytest.raises(InvalidValueError, match="features first"):
+    with pytest.raises(InvalidValueError, match=r"features first"):
         legacy.forward(rnn, f64([[0.1, 0.2]] * 3), f64([0.0]))
