@@ -15,7 +15,9 @@ export UV_PYTHON_DOWNLOADS := never
 .PHONY: demo test matrix oldest newest clean
 
 demo: .venv/bin/tox
-	$(TOX) run -q -e $(DEFAULT)-demo
+	@echo 'Making the environment of the tests ready (the first time it installs torch) ...'
+	@$(TOX) run -q --notest -e $(DEFAULT)
+	.tox/$(DEFAULT)/bin/python examples/old_names_classifier.py
 
 test: .venv/bin/tox
 	$(TOX) run -e $(DEFAULT)

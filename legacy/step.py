@@ -46,6 +46,7 @@ def hBatch(x: Tensor, h: Tensor) -> Tensor:  # noqa: N802  # the old name
         h itself beside a vector, else a new ``(H, B)``.
 
     Example:
+        >>> import torch
         >>> from rnncompat import legacy
         >>> with legacy.legacy_warnings("quiet"):
         ...     legacy.hBatch(torch.zeros(3, 4), torch.zeros(2)).shape
@@ -82,6 +83,7 @@ def forward(
         UnsupportedError: c is given to a cell that has none.
 
     Example:
+        >>> import torch
         >>> from rnncompat import legacy
         >>> with legacy.legacy_warnings("quiet"):
         ...     rnn = legacy.RNNDesc(legacy.CUDNN_GRU, 3, 2)

@@ -88,6 +88,7 @@ def rnn_forward(
         UnsupportedError: no backend, or not the one asked for, can run this.
 
     Example:
+        >>> import torch
         >>> descriptor = RNNDescriptor("gru", input_size=3, hidden_size=4)
         >>> weights = RNNWeights.init(descriptor)
         >>> output, state = rnn_forward(descriptor, weights, torch.randn(5, 2, 3), lengths=[5, 0])
@@ -142,6 +143,7 @@ def rnn_step(
         UnsupportedError: the network is bidirectional: its backward direction begins at the end.
 
     Example:
+        >>> import torch
         >>> descriptor = RNNDescriptor("rnn_tanh", input_size=3, hidden_size=4)
         >>> weights = RNNWeights.init(descriptor)
         >>> y, state = rnn_step(descriptor, weights, torch.randn(2, 3))
