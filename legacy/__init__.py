@@ -7,7 +7,6 @@ with its replacement; ``docs/migrating.md`` shows the way over, ``docs/legacy.md
 if __name__ != "rnncompat.legacy":
     raise ImportError(f"This package is rnncompat.legacy, but it was imported as {__name__!r}.")
 
-from .buffer import params, rnnParamSize, setweights, setweights_b
 from .gradients import LSTMGradients, RNNGradients, backwardData, backwardWeights, pullback
 from .modes import (
     CUDNN_GRU,
@@ -15,8 +14,8 @@ from .modes import (
     CUDNN_RNN_RELU,
     CUDNN_RNN_TANH,
     cudnnRNNMode_t,
-    ngates,
 )
+from .parameters import ngates, params, rnnParamSize, setweights, setweights_b
 from .rnndesc import RNNDesc
 from .step import Reserve, forward, forwardTrain, hBatch
 from .stubs import STUBS

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from rnncompat import InvalidTypeError, InvalidValueError, RNNState, RNNWeights, UnsupportedError, rnn_step
 
-from .buffer import check_like, split_params
+from .buffer import split_params
+from .parameters import check_like
 from .rnndesc import RNNDesc
 
 __all__ = ["Gradients", "StepOutput", "differentiate", "expand_state", "run_step"]

@@ -1,18 +1,10 @@
-"""The old mode constants and their number of gates."""
+"""The old mode constants."""
 
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING
-
-from typing_extensions import deprecated
 
 from rnncompat import Cell, InvalidValueError
-
-from .warn import warn
-
-if TYPE_CHECKING:
-    from .rnndesc import RNNDesc
 
 __all__ = [
     "CUDNN_GRU",
@@ -20,7 +12,6 @@ __all__ = [
     "CUDNN_RNN_RELU",
     "CUDNN_RNN_TANH",
     "cudnnRNNMode_t",
-    "ngates",
 ]
 
 
@@ -58,29 +49,3 @@ def read_mode(mode: object) -> cudnnRNNMode_t:
     except ValueError:
         names = ", ".join(member.name for member in cudnnRNNMode_t)
         raise InvalidValueError(f"mode is {mode!r}; expected one of {names}.") from None
-
-
-@deprecated(
-    "legacy.ngates() is deprecated since 0.1 and will be removed in 1.0; "
-    "use rnncompat.RNNDescriptor.gates. See docs/migrating.md#ngates",
-    category=None,
-)
-def ngates(mode: cudnnRNNMode_t | int | RNNDesc) -> int:
-    """Row blocks in each weight matrix: RELU and TANH 1, LSTM 4, GRU 3.
-
-    Args:
-        mode: a mode constant, its number, or a descriptor.
-
-    Example:
-        >>> from rnncompat import legacy
-        >>> with legacy.legacy_warnings("quiet"):
-        ...     legacy.ngates(legacy.CUDNN_LSTM)
-        4
-    """
-    warn("ngates")
-    return gates_of(mode)
-
-
-def gates_of(mode: cudnnRNNMode_t | int | RNNDesc) -> int:
-    """As :func:`ngates`, without the warning."""
-    return read_mode(mode if isinstance(mode, int) else mode.mode).cell.gates
