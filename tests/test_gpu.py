@@ -1,0 +1,90 @@
+"""The same numbers on the GPU as on the CPU: ``pytest -m gpu``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from cases import cases
+from compare import assert_bitwise, assert_same
+from hypothesis import given, settings
+from torch.nn.utils.rnn import pack_padded_sequence
+
+from rnncompat import RNNDescriptor, RNNState, RNNWeights, SequenceBatch, legacy, rnn_forward
+
+pytestmark = pytest.mark.gpu
+
+
+def results(case, device):
+    """Output, states and every gradient, on the CPU."""
+    d = case.descriptor
+    weights = case.weights.to(device)
+    x = case.x.to(device).requires_grad_()
+    state = None if case.state is None else case.state.to(device)
+    options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in case.options.items()}
+    output, after = rnn_forward(d, weights, x, state, return_states="all", **options)
+    assert output.device.type == device
+    total = (output**2).sum() + sum((s**2).sum() for s in after if s is not None)
+    gradients = torch.autograd.grad(total, [x, weights.flat])
+    return [t.detach().cpu() for t in (output, *(s for s in after if s is not None), *gradients)]
+
+
+@given(cases())
+@settings(max_examples=150)
+def test_gpu_and_cpu_agree_in_values_and_gradients(case):
+    assert_same(results(case, "cpu"), results(case, "cuda"))
+
+
+def test_lengths_mask_and_resets_may_lie_anywhere():
+    descriptor = RNNDescriptor("gru", 2, 3, bidirectional=True)
+    weights = RNNWeights.init(descriptor, device="cuda", dtype=torch.float64)
+    x = torch.randn(5, 4, 2, device="cuda", dtype=torch.float64)
+    lengths, resets = [5, 0, 3, 1], torch.rand(5, 4) < 0.3
+    expected = rnn_forward(descriptor, weights, x, lengths=lengths, resets=resets)
+    for place in ("cpu", "cuda"):
+        given_lengths = torch.tensor(lengths, device=place)
+        actual = rnn_forward(descriptor, weights, x, lengths=given_lengths, resets=resets.to(place))
+        assert_bitwise(expected, actual)
+    rows = SequenceBatch.from_padded(x, lengths).to_list()
+    output, _ = rnn_forward(descriptor, weights, rows)
+    assert [len(row) for row in output] == lengths
+    packed = pack_padded_sequence(x, [5, 2, 3, 1], enforce_sorted=False)
+    output, _ = rnn_forward(descriptor, weights, packed)
+    assert output.data.device.type == "cuda"
+
+
+def test_the_same_call_and_seed_give_the_same_bits():
+    descriptor = RNNDescriptor("lstm", 2, 3, num_layers=2, dropout=0.5)
+    weights = RNNWeights.init(descriptor, device="cuda")
+    x = torch.randn(5, 4, 2, device="cuda")
+
+    def call():
+        torch.manual_seed(3)
+        return rnn_forward(descriptor, weights, x, training=True)
+
+    assert_bitwise(call(), call())
+
+
+def test_a_device_that_differs_is_named():
+    descriptor = RNNDescriptor("gru", 2, 3)
+    weights = RNNWeights.init(descriptor, device="cuda")
+    with pytest.raises(
+        TypeError, match="x is torch.float32 on cpu, but the weights are torch.float32 on cuda:0"
+    ):
+        rnn_forward(descriptor, weights, torch.zeros(5, 4, 2))
+    state = RNNState(torch.zeros(1, 4, 3))
+    with pytest.raises(TypeError, match=r"state.h is torch.float32 on cpu"):
+        rnn_forward(descriptor, weights, torch.zeros(5, 4, 2, device="cuda"), state)
+
+
+@pytest.mark.parametrize("mode", range(4))
+def test_legacy_on_the_gpu(mode):
+    with legacy.legacy_warnings("quiet"):
+        rnn = legacy.RNNDesc[torch.float64](mode, 3, 5)
+        rnn.params.normal_()
+        other = legacy.RNNDesc[torch.float64](mode, 3, 5, device="cuda")
+        other.params.copy_(rnn.params)
+        x, h, dy = torch.randn(3, 4).double(), torch.randn(5).double(), torch.randn(5, 4).double()
+        outputs, back = legacy.pullback(rnn, x, h)
+        on_gpu, back_gpu = legacy.pullback(other, x.cuda(), h.cuda())
+        assert_same(list(outputs), [t.cpu() for t in on_gpu])
+        assert_same(list(back(dy, None)), [t.cpu() for t in back_gpu(dy.cuda(), None)])
