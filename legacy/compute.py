@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rnncompat import InvalidTypeError, InvalidValueError, RNNState, RNNWeights, UnsupportedError, rnn_step
+from rnncompat import InvalidTypeError, InvalidValueError, RNNState, UnsupportedError, rnn_step
 
 from .buffer import split_params
 from .parameters import check_like
@@ -119,9 +119,7 @@ def _run(rnn: RNNDesc, flat: Tensor, x: Tensor, h: Tensor, c: Tensor | None) -> 
     rows = [None if t is None else _rows_first(t)[None] for t in (h, c)]  # [1, B, H]
     assert rows[0] is not None
     state: Any = RNNState(rows[0], rows[1]) if rnn.descriptor.has_cell_state else rows[0]
-    output, after = rnn_step(
-        rnn.descriptor, RNNWeights(rnn.descriptor, flat), _rows_first(x), state
-    )  # [B, H]
+    output, after = rnn_step(rnn.descriptor, rnn.core.with_flat(flat), _rows_first(x), state)  # [B, H]
     vector = x.dim() == 1
     return StepOutput(
         _features_first(output, vector),

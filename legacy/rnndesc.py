@@ -7,7 +7,6 @@ the caller writes ``params`` himself.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import torch
@@ -17,6 +16,7 @@ from typing_extensions import Self, deprecated
 from rnncompat import (
     InvalidTypeError,
     RNNDescriptor,
+    RNNWeights,
     UnsupportedError,
     layout_of,
 )
@@ -67,7 +67,10 @@ class RNNDesc(metaclass=_ByDtype):
         device: where the buffer lies; torch's default device if None.
 
     Attributes:
-        params: flat buffer ``[G*H*(I+H+2)]``, zeros at first.
+        mode: the recurrence.
+        input: I.
+        hidden: H.
+        core: the core's weights over the same buffer.
         source: what :func:`setweights` last copied, where that carries a graph; else None.
 
     Raises:
@@ -107,11 +110,13 @@ class RNNDesc(metaclass=_ByDtype):
                 f"layers is {layers}; RNNDesc works with 1 layer only, then as now. "
                 "rnncompat.RNNDescriptor(num_layers=...) has more."
             )
-        self.mode = read_mode(mode)
-        self.input = input
-        self.hidden = hidden
-        size = layout_of(self.descriptor).size  # refuses sizes below 1
-        self.params = torch.zeros(size, dtype=type(self).bound_dtype, device=device)
+        size = layout_of(RNNDescriptor(read_mode(mode).cell, input, hidden)).size
+        buffer = torch.zeros(size, dtype=type(self).bound_dtype, device=device)
+        self._set_up(read_mode(mode), input, hidden, buffer)
+
+    def _set_up(self, mode: cudnnRNNMode_t, inputs: int, hidden: int, buffer: Tensor) -> None:
+        self.mode, self.input, self.hidden = mode, inputs, hidden
+        self.core = RNNWeights(RNNDescriptor(mode.cell, inputs, hidden), buffer)
         self.source: Tensor | None = None
 
     @property
@@ -122,7 +127,12 @@ class RNNDesc(metaclass=_ByDtype):
     @property
     def descriptor(self) -> RNNDescriptor:
         """The core's descriptor of this layer."""
-        return _descriptor(self.mode, self.input, self.hidden)
+        return self.core.descriptor
+
+    @property
+    def params(self) -> Tensor:
+        """The flat buffer ``[G*H*(I+H+2)]``, zeros at first; the same tensor for good."""
+        return self.core.flat
 
     @property
     def weights(self) -> tuple[Tensor, Tensor]:
@@ -142,11 +152,14 @@ class RNNDesc(metaclass=_ByDtype):
     def __reduce__(self) -> tuple[Any, ...]:
         # A class that [] made has no importable name, so it is found again through the one it was made from.
         made_here = "bound_dtype" in vars(type(self))
-        origin = (type(self).__base__, self.params.dtype) if made_here else (type(self), None)
-        return _restore, origin, {**vars(self), "mode": int(self.mode), "source": None}
+        origin = (type(self).__base__, self.dtype) if made_here else (type(self), None)
+        own = {name: value for name, value in vars(self).items() if name not in ("core", "source")}
+        return _restore, origin, {**own, "mode": int(self.mode), "params": self.params}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, mode=read_mode(state["mode"]))
+        layer = (read_mode(state.pop("mode")), state.pop("input"), state.pop("hidden"))
+        self._set_up(*layer, state.pop("params"))
+        vars(self).update(state)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.mode.name}, {self.input}, {self.hidden})"
@@ -154,8 +167,3 @@ class RNNDesc(metaclass=_ByDtype):
 
 def _restore(origin: type[RNNDesc], dtype: torch.dtype | None) -> RNNDesc:
     return object.__new__(origin if dtype is None else origin[dtype])
-
-
-@lru_cache(maxsize=1024)
-def _descriptor(mode: cudnnRNNMode_t, inputs: int, hidden: int) -> RNNDescriptor:
-    return RNNDescriptor(mode.cell, inputs, hidden)

@@ -22,7 +22,7 @@ from .layout import layout_of
 from .sequence import SequenceBatch
 from .state import RNNState, StateLike, full_state
 from .steps import check_flags
-from .weights import RNNWeights, group_by_layer
+from .weights import RNNWeights
 
 __all__ = ["rnn_forward", "rnn_step"]
 
@@ -102,7 +102,7 @@ def rnn_forward(
     request = Request(
         descriptor=descriptor,
         x=data,
-        weights=group_by_layer(descriptor, weights.tensors()),
+        weights=weights.by_layer(),
         state=full_state(descriptor, state, data, given.batched),
         real=real,
         lengths=given.batch.known_lengths,
@@ -171,7 +171,7 @@ def _check_network(descriptor: RNNDescriptor, weights: RNNWeights) -> None:
         raise bad_type("descriptor", descriptor, "an RNNDescriptor")
     if not isinstance(weights, RNNWeights):
         raise bad_type("weights", weights, "an RNNWeights", "RNNWeights(descriptor, flat) wraps a tensor.")
-    if layout_of(descriptor) != layout_of(weights.descriptor):
+    if descriptor != weights.descriptor and layout_of(descriptor) != weights.layout:
         raise InvalidValueError(
             f"weights belong to {weights.descriptor!r}; expected weights of the layout of {descriptor!r}."
         )

@@ -68,7 +68,7 @@ def test_a_device_that_differs_is_named():
     descriptor = RNNDescriptor("gru", 2, 3)
     weights = RNNWeights.init(descriptor, device="cuda")
     with pytest.raises(
-        TypeError, match="x is torch.float32 on cpu, but the weights are torch.float32 on cuda:0"
+        TypeError, match=r"x is torch.float32 on cpu, but the weights are torch.float32 on cuda:0"
     ):
         rnn_forward(descriptor, weights, torch.zeros(5, 4, 2))
     state = RNNState(torch.zeros(1, 4, 3))

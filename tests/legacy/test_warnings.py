@@ -15,10 +15,12 @@ import torch
 
 from rnncompat import InvalidValueError, legacy
 from rnncompat.legacy.registry import REGISTRY
+from rnncompat.versions import TORCH_RELEASE
 
 pytestmark = pytest.mark.warns
 
 X, H = torch.ones(3), torch.zeros(2)
+TRACES = TORCH_RELEASE >= (2, 3)
 
 
 @pytest.fixture
@@ -233,3 +235,17 @@ def test_a_wrong_switch_is_named(program):
         check=False,
     )
     assert "RNNCOMPAT_LEGACY is 'loud'; expected one of 'warn', 'error', 'quiet'" in done.stderr
+
+
+@pytest.mark.skipif(not TRACES, reason="before torch 2.3 there is no public way to know that torch traces")
+def test_under_compile_it_warns_while_tracing_and_breaks_no_graph(rnn, heard):
+    def call(x, h):
+        return legacy.forward(rnn, x, h)[0]
+
+    compiled = torch.compile(call, fullgraph=True, backend="eager")
+    results = [compiled(X, H) for _ in range(3)]
+    assert len(heard) == 1
+    assert str(heard[0].message) == REGISTRY["forward"].text
+    with legacy.legacy_warnings("quiet"):
+        for result in results:
+            torch.testing.assert_close(result, call(X, H))
