@@ -22,9 +22,11 @@ from .layout import layout_of
 from .sequence import SequenceBatch
 from .state import RNNState, StateLike, full_state
 from .steps import check_flags
-from .weights import RNNWeights
+from .weights import LayerWeights, RNNWeights
 
-__all__ = ["rnn_forward", "rnn_step"]
+__all__ = ["rnn_forward", "rnn_step", "run_layers", "step_layers"]
+
+Layers = tuple[LayerWeights, ...]
 
 X = TypeVar("X", Tensor, PackedSequence, SequenceBatch, list[Tensor])
 """What kind goes in comes out."""
@@ -96,15 +98,51 @@ def rnn_forward(
         (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
     """
     _check_network(descriptor, weights)
+    return run_layers(
+        descriptor,
+        weights.by_layer(),
+        x,
+        state,
+        lengths=lengths,
+        mask=mask,
+        resets=resets,
+        reset_to=reset_to,
+        batch_first=batch_first,
+        training=training,
+        padding_value=padding_value,
+        return_states=return_states,
+        backend=backend,
+        algorithm=algorithm,
+    )
+
+
+def run_layers(
+    descriptor: RNNDescriptor,
+    layers: Layers,
+    x: X,
+    state: StateLike,
+    *,
+    lengths: Any = None,
+    mask: Any = None,
+    resets: Any = None,
+    reset_to: str = "zeros",
+    batch_first: bool = False,
+    training: bool = False,
+    padding_value: float = 0.0,
+    return_states: str = "last",
+    backend: str = "auto",
+    algorithm: str = "auto",
+) -> tuple[X, RNNState]:
+    """As :func:`rnn_forward`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
     given = read_input(x, lengths, mask, batch_first)
-    data, real = given.batch.data, given.batch.real
-    _check_input(descriptor, weights, data)
+    data = given.batch.data
+    _check_input(descriptor, layers, data)
     request = Request(
         descriptor=descriptor,
         x=data,
-        weights=weights.by_layer(),
+        weights=layers,
         state=full_state(descriptor, state, data, given.batched),
-        real=real,
+        real=given.batch.real,
         lengths=given.batch.known_lengths,
         resets=_read_resets(resets, given, batch_first),
         reset_to=check_choice("reset_to", reset_to, ResetTo),
@@ -152,6 +190,19 @@ def rnn_step(
         torch.Size([2, 4])
     """
     _check_network(descriptor, weights)
+    return step_layers(descriptor, weights.by_layer(), x_t, state, training=training, backend=backend)
+
+
+def step_layers(
+    descriptor: RNNDescriptor,
+    layers: Layers,
+    x_t: Tensor,
+    state: StateLike,
+    *,
+    training: bool = False,
+    backend: str = "auto",
+) -> tuple[Tensor, RNNState]:
+    """As :func:`rnn_step`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
     if descriptor.bidirectional:
         raise UnsupportedError(
             "The network is bidirectional, and its backward direction begins at the end of the "
@@ -161,7 +212,7 @@ def rnn_step(
         raise bad_type("x_t", x_t, "a tensor")
     if x_t.dim() not in (1, 2):
         raise bad_shape("x_t", x_t, "[B, I] or, unbatched, [I]", "rnn_forward() takes whole sequences.")
-    output, state = rnn_forward(descriptor, weights, x_t[None], state, training=training, backend=backend)
+    output, state = run_layers(descriptor, layers, x_t[None], state, training=training, backend=backend)
     return output[0], state
 
 
@@ -177,19 +228,18 @@ def _check_network(descriptor: RNNDescriptor, weights: RNNWeights) -> None:
         )
 
 
-def _check_input(descriptor: RNNDescriptor, weights: RNNWeights, x: Tensor) -> None:
+def _check_input(descriptor: RNNDescriptor, layers: Layers, x: Tensor) -> None:
     """Checks that the input, time-major by now, fits the network."""
+    weight = layers[0].weight_hh
     if not x.is_floating_point():
-        raise InvalidTypeError(f"x has dtype {x.dtype}; expected {weights.flat.dtype}, as the weights.")
-    if x.dtype != weights.flat.dtype or x.device != weights.flat.device:
+        raise InvalidTypeError(f"x has dtype {x.dtype}; expected {weight.dtype}, as the weights.")
+    if x.dtype != weight.dtype or x.device != weight.device:
         raise InvalidTypeError(
-            f"x is {x.dtype} on {x.device}, but the weights are {weights.flat.dtype} on "
-            f"{weights.flat.device}; expected the same dtype and device."
+            f"x is {x.dtype} on {x.device}, but the weights are {weight.dtype} on {weight.device}; "
+            "expected the same dtype and device."
         )
     if x.shape[-1] != descriptor.input_size:
-        raise bad_shape(
-            "x", x, f"[T, B, {descriptor.input_size}] (time-major)", "The last axis holds the features."
-        )
+        raise bad_shape("x", x, f"[T, B, {descriptor.input_size}]", "The last axis holds the features.")
 
 
 def _read_resets(resets: Any, given: Input, batch_first: bool) -> Tensor | None:
