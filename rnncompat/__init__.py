@@ -8,8 +8,10 @@ Programs of the old single-step interface run on ``rnncompat.legacy``.
 from ._version import __version__
 from .descriptor import Bias, Cell, InputMode, RNNDescriptor
 from .errors import InvalidTypeError, InvalidValueError, RNNCompatError, UnsupportedError
+from .explain import Explanation, explain
 from .functional import rnn_forward, rnn_step
 from .layout import Layout, Slot, layout_of
+from .modules import GRU, LSTM, RNN
 from .sequence import SequenceBatch
 from .state import RNNState, final_output
 from .weights import RNNWeights
@@ -26,9 +28,14 @@ __all__ = [
     "layout_of",
     "SequenceBatch",
     "RNNState",
+    "RNN",
+    "LSTM",
+    "GRU",
     "rnn_forward",
     "rnn_step",
     "final_output",
+    "explain",
+    "Explanation",
     "RNNCompatError",
     "InvalidValueError",
     "InvalidTypeError",

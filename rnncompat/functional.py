@@ -24,7 +24,7 @@ from .state import RNNState, StateLike, full_state
 from .steps import check_flags
 from .weights import LayerWeights, RNNWeights
 
-__all__ = ["rnn_forward", "rnn_step", "run_layers", "step_layers"]
+__all__ = ["read_request", "rnn_forward", "rnn_step", "run_layers", "step_layers"]
 
 Layers = tuple[LayerWeights, ...]
 
@@ -134,6 +134,42 @@ def run_layers(
     algorithm: str = "auto",
 ) -> tuple[X, RNNState]:
     """As :func:`rnn_forward`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
+    given, request = read_request(
+        descriptor,
+        layers,
+        x,
+        state,
+        lengths=lengths,
+        mask=mask,
+        resets=resets,
+        reset_to=reset_to,
+        batch_first=batch_first,
+        training=training,
+        padding_value=padding_value,
+        return_states=return_states,
+        algorithm=algorithm,
+    )
+    output, final = select(request, backend).forward(request)
+    return given.as_given(output), final if given.batched else _without_batch(final)
+
+
+def read_request(
+    descriptor: RNNDescriptor,
+    layers: Layers,
+    x: Any,
+    state: StateLike,
+    *,
+    lengths: Any,
+    mask: Any,
+    resets: Any,
+    reset_to: str,
+    batch_first: bool,
+    training: bool,
+    return_states: str,
+    algorithm: str,
+    padding_value: float = 0.0,
+) -> tuple[Input, Request]:
+    """Checks the arguments of a call once and brings them into the form that backends take."""
     given = read_input(x, lengths, mask, batch_first)
     data = given.batch.data
     _check_input(descriptor, layers, data)
@@ -151,8 +187,7 @@ def run_layers(
         return_states=check_choice("return_states", return_states, ReturnStates),
         algorithm=check_choice("algorithm", algorithm, Algorithm),
     )
-    output, final = select(request, backend).forward(request)
-    return given.as_given(output), final if given.batched else _without_batch(final)
+    return given, request
 
 
 def rnn_step(
@@ -233,6 +268,11 @@ def _check_input(descriptor: RNNDescriptor, layers: Layers, x: Tensor) -> None:
     weight = layers[0].weight_hh
     if not x.is_floating_point():
         raise InvalidTypeError(f"x has dtype {x.dtype}; expected {weight.dtype}, as the weights.")
+    kinds = {(t.dtype, t.device) for w in layers for t in w if t is not None}
+    if len(kinds) > 1:
+        raise InvalidTypeError(
+            f"the weights mix {sorted(map(str, kinds))}; expected one dtype and one device."
+        )
     if x.dtype != weight.dtype or x.device != weight.device:
         raise InvalidTypeError(
             f"x is {x.dtype} on {x.device}, but the weights are {weight.dtype} on {weight.device}; "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import CELLS
+from cases import BACKENDS, CELLS
 from compare import assert_bitwise
 
 from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
@@ -15,7 +15,8 @@ from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
 @pytest.mark.parametrize(("steps", "batch"), [(0, 3), (4, 0), (0, 0)])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("cell", CELLS)
-def test_empty_input(cell, bidirectional, steps, batch, extras, return_states):
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_empty_input(backend, cell, bidirectional, steps, batch, extras, return_states):
     descriptor = RNNDescriptor(cell, 2, 5, num_layers=2, bidirectional=bidirectional, dropout=0.5)
     weights = RNNWeights.init(descriptor)
     x = torch.randn(steps, batch, 2, requires_grad=True)
@@ -23,7 +24,9 @@ def test_empty_input(cell, bidirectional, steps, batch, extras, return_states):
     flags = torch.ones(steps, batch, dtype=torch.bool)
     options = {"mask": ~flags, "resets": flags, "training": True} if extras else {}
     state = RNNState(h) if cell != "lstm" else (h, None)
-    output, after = rnn_forward(descriptor, weights, x, state, return_states=return_states, **options)
+    output, after = rnn_forward(
+        descriptor, weights, x, state, return_states=return_states, backend=backend, **options
+    )
     assert output.shape == (steps, batch, descriptor.output_size)
     lead = (steps,) if return_states == "all" else ()
     assert after.h.shape == (*lead, descriptor.num_pseudo_layers, batch, 5)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
-from cases import cases
+from cases import BACKENDS, cases
 from hypothesis import given, settings
 
 from rnncompat import RNNState, RNNWeights, rnn_forward
 
 
-@given(cases(max_steps=4, max_layers=2))
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(case=cases(max_steps=4, max_layers=2))
 @settings(max_examples=60)
-def test_gradcheck_over_all_options(case):
+def test_gradcheck_over_all_options(backend, case):
     d = case.descriptor
 
     def run(x, flat, h, c):
         state = RNNState(h, c if d.has_cell_state else None)
-        output, after = rnn_forward(d, RNNWeights(d, flat), x, state, return_states="all", **case.options)
+        output, after = rnn_forward(
+            d, RNNWeights(d, flat), x, state, return_states="all", backend=backend, **case.options
+        )
         return (output, *(s for s in after if s is not None))
 
     # A direction with no cell state leaves c unused; gradcheck needs outputs that depend on some input.

@@ -1,10 +1,12 @@
-"""The definition against an independent NumPy recursion and against torch.nn, values and gradients."""
+"""Every backend against an independent NumPy recursion and against torch.nn, values and gradients."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
-from cases import BIASES, CELLS, Case, cases
+from cases import BACKENDS, BIASES, CELLS, Case, cases
 from compare import assert_same
 from hypothesis import given, settings
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
@@ -12,13 +14,16 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
 
 
-@given(cases())
-@settings(max_examples=300)
-def test_every_option_equals_the_numpy_recursion(case):
-    output, state = rnn_forward(
-        case.descriptor, case.weights, case.x, case.state, return_states="all", **case.options
-    )
-    _, last = rnn_forward(case.descriptor, case.weights, case.x, case.state, **case.options)
+@pytest.mark.parametrize("gradients", [True, False], ids=["with gradients", "without"])
+@pytest.mark.parametrize("backend", BACKENDS)
+@given(case=cases())
+@settings(max_examples=250)
+def test_every_option_equals_the_numpy_recursion(backend, gradients, case):
+    with torch.set_grad_enabled(gradients):
+        run = partial(rnn_forward, case.descriptor, case.weights, case.x, case.state, backend=backend)
+        output, state = run(return_states="all", **case.options)
+        short, last = run(**case.options)
+    assert_same(output.detach(), short.detach())
     y, h, c, all_h, all_c = case.expected()
     assert_same(y, output.detach())
     assert_same(all_h, state.h.detach())
@@ -44,12 +49,15 @@ def torch_module(cell, *sizes, **options):
     return module(*sizes, **extra, **options).double()
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("packed", [False, True], ids=["dense", "packed"])
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize(("cell", "proj"), [*((cell, 0) for cell in CELLS), ("lstm", 2)])
-def test_torch_nn_agrees_in_values_and_every_gradient(cell, proj, layers, bidirectional, bias, packed):
+def test_torch_nn_agrees_in_values_and_every_gradient(
+    cell, proj, layers, bidirectional, bias, packed, backend
+):
     options = {"num_layers": layers, "bidirectional": bidirectional}
     module = torch_module(cell, 3, 4, bias=bias, **options, **({"proj_size": proj} if proj else {}))
     descriptor = RNNDescriptor(cell, 3, 4, bias=bias, proj_size=proj, **options)
@@ -63,7 +71,7 @@ def test_torch_nn_agrees_in_values_and_every_gradient(cell, proj, layers, bidire
     inputs = [x, h, *([c] if cell == "lstm" else []), *module.parameters()]
 
     expected, expected_state = run_torch(module, x, given_state, lengths)
-    actual, state = rnn_forward(descriptor, weights, x, given_state, lengths=lengths)
+    actual, state = rnn_forward(descriptor, weights, x, given_state, lengths=lengths, backend=backend)
 
     actual_state = tuple(state) if cell == "lstm" else state.h
     assert_same(expected, actual)

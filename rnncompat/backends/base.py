@@ -80,13 +80,17 @@ class Result(NamedTuple):
 
 
 class Backend(ABC):
-    """How a request is run. One file holds one backend, and no backend knows another."""
+    """How a request is run. No backend knows another."""
 
     name: str
 
     @abstractmethod
     def supports(self, request: Request) -> str | None:
         """None if the request can be run, else the reason why not, as a sentence."""
+
+    @abstractmethod
+    def describe(self, request: Request) -> str:
+        """How a request that :meth:`supports` accepts would be run, in a few words."""
 
     @abstractmethod
     def forward(self, request: Request) -> Result:

@@ -20,11 +20,10 @@ from ..state import RNNState
 from ..steps import backward_cuts, cuts_of
 from ..weights import LayerWeights
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
-from .dropout import dropout_between_layers
+from .dropout import apply_dropout, draw_dropout
+from .precision import with_float16_in_float32
 
 __all__ = ["ReferenceBackend"]
-
-_DTYPES = (torch.float32, torch.float64)
 
 
 class ReferenceBackend(Backend):
@@ -33,17 +32,19 @@ class ReferenceBackend(Backend):
     name = "reference"
 
     def supports(self, request: Request) -> str | None:
-        """Refuses what it cannot obey: an algorithm of cuDNN's, or a dtype below float32."""
+        """Refuses the only thing it cannot obey: an algorithm of cuDNN's."""
         if request.algorithm is not Algorithm.AUTO:
             return f"it has no algorithm {request.algorithm.value!r}; algorithms are cuDNN's"
-        if request.x.dtype not in _DTYPES:
-            return f"it computes in float32 and float64 only so far, and the input is {request.x.dtype}"
         return None
+
+    def describe(self, request: Request) -> str:
+        """One way serves all."""
+        return "a loop over time in plain operations"
 
     def forward(self, request: Request) -> Result:
         """Runs layer after layer, direction after direction, step after step."""
         with torch.autocast(request.x.device.type, enabled=False):
-            return _forward(request)
+            return with_float16_in_float32(_forward, request)
 
 
 class _Marks(NamedTuple):
@@ -68,7 +69,7 @@ def _forward(request: Request) -> Result:
     x, traces = request.x, []
     for layer in range(d.num_layers):
         if layer and request.training and d.dropout:
-            x = dropout_between_layers(x, d.dropout)
+            x = apply_dropout(x, draw_dropout(x, d.dropout))
         x = _select(marks[0].real, x, 0.0)
         directions = []
         for direction in range(d.num_directions):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ..errors import UnsupportedError, bad_value
+from .aten import AtenBackend
 from .base import Backend, Request
 from .reference import ReferenceBackend
 
 __all__ = ["BACKENDS", "select"]
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (ReferenceBackend(),)}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (AtenBackend(), ReferenceBackend())}
 """Fastest first; ``"auto"`` takes the first that supports the request."""
 
 

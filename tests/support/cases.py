@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from rnncompat import Cell, InputMode, RNNDescriptor, RNNState, RNNWeights
 
 CELLS = [cell.value for cell in Cell]
+BACKENDS = ["reference", "aten"]
 BIASES = ["double", "input", "recurrent", "none"]
 
 

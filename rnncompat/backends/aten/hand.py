@@ -1,0 +1,148 @@
+"""One direction of one layer by a kernel with a backward pass written by hand.
+
+torch's own backward of a loop over steps fills a gradient of the whole sequence at every step, which makes
+packed sequences quadratic in T. These kernels are linear: a few small operations a step, and one matrix
+product each for the gradients of the weights and of the input.
+
+When a second derivative is asked for, the backward pass goes through plain operations instead.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ...cells import CELLS
+from ...descriptor import Cell
+from ...weights import LayerWeights
+from .order import Order, enter
+
+__all__ = ["Arguments", "Gradients", "Kernel", "input_gates", "plain", "run_by_hand"]
+
+Clip = tuple[float, float] | None
+Outputs = tuple[Tensor, ...]
+
+
+class Arguments(NamedTuple):
+    """The tensors of one direction of one layer: x ``[N, I]``, its weights, h0 and c0 ``[R, ·]``."""
+
+    x: Tensor
+    weight_ih: Tensor | None
+    weight_hh: Tensor
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    weight_hr: Tensor | None
+    h0: Tensor
+    c0: Tensor | None
+
+
+class Gradients(NamedTuple):
+    """The gradients of :class:`Arguments`, None where none is wanted."""
+
+    x: Tensor | None
+    weight_ih: Tensor | None
+    weight_hh: Tensor | None
+    bias_ih: Tensor | None
+    bias_hh: Tensor | None
+    weight_hr: Tensor | None
+    h0: Tensor | None
+    c0: Tensor | None
+
+
+class Kernel(ABC):
+    """The loop of one cell over packed rows and its backward pass."""
+
+    cell: Cell
+
+    @abstractmethod
+    def forward(self, a: Arguments, order: Order, clip: Clip) -> tuple[Outputs, Outputs]:
+        """The states after every step, ``(Y [N, P or H],)`` or ``(Y, C [N, H])``, and what backward needs."""
+
+    @abstractmethod
+    def backward(
+        self,
+        a: Arguments,
+        order: Order,
+        clip: Clip,
+        outputs: Outputs,
+        kept: Outputs,
+        grads: tuple[Tensor | None, ...],
+    ) -> Gradients:
+        """The gradient of each argument; of x and the weights only where they need one."""
+
+
+def run_by_hand(
+    kernel: Kernel, x: Tensor, weights: LayerWeights, start: Outputs, order: Order, clip: Clip
+) -> Outputs:
+    """States after every step of one direction: ``(Y,)``, or ``(Y, C)`` for an LSTM."""
+    a = Arguments(x, *weights[:2], *weights[2:4], weights.weight_hr, start[0], *(start[1:] or (None,)))
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in a):
+        return _ByHand.apply(kernel, order, clip, *a)  # type: ignore[no-untyped-call, no-any-return]  # torch's gap
+    return kernel.forward(a, order, clip)[0]
+
+
+class _ByHand(torch.autograd.Function):
+    """Autograd's view of a kernel."""
+
+    @staticmethod
+    def forward(ctx: Any, kernel: Kernel, order: Order, clip: Clip, *tensors: Any) -> Outputs:
+        outputs, kept = kernel.forward(Arguments(*tensors), order, clip)
+        ctx.save_for_backward(*tensors, *outputs, *kept)
+        ctx.call = kernel, order, clip, len(outputs)
+        ctx.set_materialize_grads(False)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        kernel, order, clip, count = ctx.call
+        saved, size = ctx.saved_tensors, len(Arguments._fields)  # read once: checkpointing allows no more
+        a, outputs, kept = Arguments(*saved[:size]), saved[size : size + count], saved[size + count :]
+        if torch.is_grad_enabled():  # create_graph=True: the gradient is to be differentiated again
+            return (None, None, None, *_differentiable(kernel.cell, a, order, clip, grads))
+        return (None, None, None, *kernel.backward(a, order, clip, outputs, kept, grads))
+
+
+def input_gates(x: Tensor, weight: Tensor | None, bias: Tensor | None, copies: int) -> Tensor:
+    """A new ``W x + b`` for all rows ``[N, G*H]``; without W, x itself for each of *copies* gates."""
+    if weight is None:
+        gates = x.repeat(1, copies)
+        return gates if bias is None else gates.add_(bias)
+    return torch.mm(x, weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
+
+
+def _differentiable(
+    cell: Cell, a: Arguments, order: Order, clip: Clip, grads: tuple[Tensor | None, ...]
+) -> list[Tensor | None]:
+    """The gradients by plain operations, so that they can be differentiated again."""
+    needed = [i for i, t in enumerate(a) if t is not None and t.requires_grad]
+    fresh = Arguments(*(t.view_as(t) if t is not None else None for t in a))  # type: ignore[arg-type]  # None stays None
+    outputs = [(o, g) for o, g in zip(plain(cell, fresh, order, clip), grads, strict=True) if g is not None]
+    found = torch.autograd.grad(
+        [o for o, _ in outputs],
+        [t for i, t in enumerate(fresh) if i in needed and t is not None],
+        [g for _, g in outputs],
+        create_graph=True,
+        allow_unused=True,
+    )
+    results: list[Tensor | None] = [None] * len(a)
+    for i, gradient in zip(needed, found, strict=True):
+        results[i] = gradient
+    return results
+
+
+def plain(cell: Cell, a: Arguments, order: Order, clip: Clip) -> Outputs:
+    """What a kernel computes, in operations that autograd can differentiate as often as asked."""
+    gates = input_gates(a.x, a.weight_ih, a.bias_ih, cell.gates)
+    start: Outputs = (a.h0,) if a.c0 is None else (a.h0, a.c0)
+    state, after = start, []
+    for gates_x, rows in zip(order.along(gates), order.sizes_along(), strict=True):
+        state = tuple(enter(s, s0, rows) for s, s0 in zip(state, start, strict=True))
+        h, *c = CELLS[cell](gates_x, F.linear(state[0], a.weight_hh, a.bias_hh), state, clip)
+        state = (h if a.weight_hr is None else F.linear(h, a.weight_hr), *c)
+        after.append(state)
+    in_time = after[::-1] if order.reverse else after
+    return tuple(torch.cat(parts) for parts in zip(*in_time, strict=True))

@@ -1,0 +1,124 @@
+"""The kernel of the GRU: six small operations a step forward, three backward."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ...descriptor import Cell
+from .backsweep import StateGradient, gradients, own, recurrent_gradients, rows_of
+from .hand import Arguments, Clip, Gradients, Kernel, Outputs, input_gates
+from .order import Order, enter
+
+__all__ = ["GRU"]
+
+
+class _GRU(Kernel):
+    """``n = tanh(x_n + r * (R_n h + bR_n))``, ``h' = (1 - z) n + z h``; gates r z n.
+
+    The gates r and z lie side by side, apart from n, so that one product and one activation serve both.
+    """
+
+    cell = Cell.GRU
+
+    def forward(self, a: Arguments, order: Order, clip: Clip) -> tuple[Outputs, Outputs]:
+        hidden = a.weight_hh.shape[1]
+        rz, n = _input_gates(a, hidden)  # [N, 2H], [N, H]
+        recurrent_n, y = torch.empty_like(n), torch.empty_like(n)
+        weight_rz, weight_n = a.weight_hh[: 2 * hidden].t(), a.weight_hh[2 * hidden :].t()
+        bias_n = None if a.bias_hh is None else a.bias_hh[2 * hidden :]
+        h, rows = a.h0, len(a.h0)
+        walk = zip(
+            order.sizes_along(),
+            *map(order.along, (rz, rz[:, :hidden], rz[:, hidden:], n, recurrent_n, y)),
+            strict=True,
+        )
+        for size, rz_t, r, z, n_t, q, y_t in walk:
+            if size != rows:
+                h, rows = enter(h, a.h0, size), size
+            rz_t.addmm_(h, weight_rz).sigmoid_()
+            if bias_n is None:
+                torch.mm(h, weight_n, out=q)
+            else:
+                torch.addmm(bias_n, h, weight_n, out=q)
+            n_t.addcmul_(r, q).tanh_()
+            h = torch.lerp(n_t, h, z, out=y_t)
+        return (y,), (rz, n, recurrent_n)
+
+    def backward(
+        self,
+        a: Arguments,
+        order: Order,
+        clip: Clip,
+        outputs: Outputs,
+        kept: Outputs,
+        grads: tuple[Tensor | None, ...],
+    ) -> Gradients:
+        (y,), (dy,), (rz, n, recurrent_n) = outputs, grads, kept
+        total, hidden = y.shape
+        dh = StateGradient(order, own(dy, y), a.h0)
+        h_before = order.before(y, a.h0)
+        dgates = y.new_empty(total, 3 * hidden)
+        parts, by_gate = order_parts(order, dgates, 3)
+        slope_n = torch.empty_like(n)  # of h' with respect to the argument of n's tanh
+        for block in order.blocks_back(3 * hidden):
+            k, z = _slopes(block.low, block.high, h_before, rz, n, recurrent_n, slope_n)
+            for step, k_t, z_t in rows_of(block, order, k, z):
+                d = dh.steps[step]
+                torch.mul(d[:, None], k_t, out=by_gate[step])
+                for target, rows in dh.flow[step]:
+                    _flow(target, rows, d, z_t, parts[step], a.weight_hh)
+        return _all_gradients(a, dgates, dh.total, slope_n, h_before, dh.start)
+
+
+def _input_gates(a: Arguments, hidden: int) -> tuple[Tensor, Tensor]:
+    """``x_r, x_z`` with both biases ``[N, 2H]``, and ``x_n`` with the input bias ``[N, H]``."""
+    cut = 2 * hidden
+
+    def part(rows: slice, bias: Tensor | None, copies: int) -> Tensor:
+        weight = None if a.weight_ih is None else a.weight_ih[rows]
+        return input_gates(a.x, weight, bias, copies)
+
+    biases = [b for b in (a.bias_ih, a.bias_hh) if b is not None]
+    rz_bias = sum(b[:cut] for b in biases) if biases else None
+    n_bias = None if a.bias_ih is None else a.bias_ih[cut:]
+    return part(slice(None, cut), rz_bias, 2), part(slice(cut, None), n_bias, 1)  # type: ignore[arg-type]  # sum's 0
+
+
+def order_parts(order: Order, gates: Tensor, count: int) -> tuple[list[Tensor], list[Tensor]]:
+    """*gates* ``[N, count*H]`` cut into steps, flat and as ``[rows, count, H]``."""
+    flat = gates.split(order.sizes)  # type: ignore[no-untyped-call]  # torch's own gap
+    by_gate = gates.view(len(gates), count, -1).split(order.sizes)  # type: ignore[no-untyped-call]  # likewise
+    return list(flat), list(by_gate)
+
+
+def _slopes(
+    low: int, high: int, h_before: Tensor, rz: Tensor, n: Tensor, recurrent_n: Tensor, slope_n: Tensor
+) -> tuple[Tensor, Tensor]:
+    """``dh'/d(gates)`` as the recurrent side sees them ``[rows, 3, H]``, and z; fills *slope_n*."""
+    rows, hidden = slice(low, high), n.shape[1]
+    r, z, new = rz[rows, :hidden], rz[rows, hidden:], n[rows]
+    q = torch.mul(1 - z, 1 - new * new, out=slope_n[rows])
+    k = n.new_empty(high - low, 3, hidden)
+    to_recurrent = torch.mul(q, r, out=k[:, 2])
+    torch.mul(to_recurrent * recurrent_n[rows], 1 - r, out=k[:, 0])
+    torch.mul(h_before[rows] - new, z * (1 - z), out=k[:, 1])
+    return k, z
+
+
+def _flow(target: Tensor, rows: slice | None, d: Tensor, z: Tensor, dgates: Tensor, weight: Tensor) -> None:
+    if rows is not None:
+        d, z, dgates = d[rows], z[rows], dgates[rows]
+    target.addcmul_(d, z).addmm_(dgates, weight)
+
+
+def _all_gradients(
+    a: Arguments, dgates: Tensor, dh: Tensor, slope_n: Tensor, h_before: Tensor, dh0: Tensor
+) -> Gradients:
+    """The products; the input side sees n's gradient without the reset gate."""
+    recurrent = recurrent_gradients(a, dgates, h_before)
+    torch.mul(dh, slope_n, out=dgates[:, 2 * dh.shape[1] :])
+    return gradients(a, dgates, h_before, dh0, recurrent)
+
+
+GRU = _GRU()

@@ -1,0 +1,66 @@
+"""The kernels of the two simple cells: one product and one activation a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from ...descriptor import Cell
+from .backsweep import StateGradient, gradients, own, rows_of
+from .hand import Arguments, Clip, Gradients, Kernel, Outputs, input_gates
+from .order import Order, enter
+
+__all__ = ["RNN_RELU", "RNN_TANH"]
+
+
+class _RNN(Kernel):
+    """``h' = f(Wx + b + Rh)``, all of it in place in the buffer that becomes the output."""
+
+    def __init__(
+        self, cell: Cell, activate: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor]
+    ) -> None:
+        self.cell = cell
+        self.activate = activate
+        self.slope = slope  # f' as a function of f's value
+
+    def forward(self, a: Arguments, order: Order, clip: Clip) -> tuple[Outputs, Outputs]:
+        y = input_gates(a.x, a.weight_ih, both_biases(a), 1)  # [N, H]
+        h, rows, recurrent, activate = a.h0, len(a.h0), a.weight_hh.t(), self.activate
+        for size, gates in zip(order.sizes_along(), order.along(y), strict=True):
+            if size != rows:
+                h, rows = enter(h, a.h0, size), size
+            h = activate(gates.addmm_(h, recurrent))
+        return (y,), ()
+
+    def backward(
+        self,
+        a: Arguments,
+        order: Order,
+        clip: Clip,
+        outputs: Outputs,
+        kept: Outputs,
+        grads: tuple[Tensor | None, ...],
+    ) -> Gradients:
+        (y,), (dy,) = outputs, grads
+        dh = StateGradient(order, own(dy, y), a.h0)
+        dgates = torch.empty_like(y)
+        parts = dgates.split(order.sizes)  # type: ignore[no-untyped-call]  # torch's own gap
+        for block in order.blocks_back(y.shape[1]):
+            for step, slope in rows_of(block, order, self.slope(y[block.low : block.high])):
+                dgate = torch.mul(dh.steps[step], slope, out=parts[step])
+                for target, rows in dh.flow[step]:
+                    target.addmm_(dgate if rows is None else dgate[rows], a.weight_hh)
+        return gradients(a, dgates, order.before(y, a.h0), dh.start)
+
+
+def both_biases(a: Arguments) -> Tensor | None:
+    """The sum of the biases there are: only the GRU tells them apart."""
+    if a.bias_ih is None or a.bias_hh is None:
+        return a.bias_hh if a.bias_ih is None else a.bias_ih
+    return a.bias_ih + a.bias_hh
+
+
+RNN_TANH = _RNN(Cell.RNN_TANH, torch.tanh_, lambda y: 1 - y * y)
+RNN_RELU = _RNN(Cell.RNN_RELU, torch.relu_, lambda y: (y > 0).to(y.dtype))

@@ -1,0 +1,136 @@
+"""Which runner serves a layer: one ordered table, of which the first row that fits is taken.
+
+The numbers behind the order are in ``docs/benchmarks.md``; ``benchmarks/cpu.py`` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import groupby
+
+import torch
+from torch import Tensor
+
+from ...descriptor import Cell, InputMode
+from ..base import Request, ReturnStates
+from .fused import by_cell, by_segments, dense, packed
+from .hand import run_by_hand
+from .hand_gru import GRU
+from .hand_lstm import LSTM
+from .hand_rnn import RNN_RELU, RNN_TANH
+from .layer import Layer, LayerResult, Runner
+from .plan import Plan
+
+__all__ = ["STRATEGIES", "Facts", "Strategy", "facts_of", "strategy_for"]
+
+_KERNELS = {kernel.cell: kernel for kernel in (RNN_RELU, RNN_TANH, LSTM, GRU)}
+_ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch's own gap
+_SIMPLE = (Cell.RNN_RELU, Cell.RNN_TANH)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the choice depends on.
+
+    Attributes:
+        cell: the recurrence.
+        one_step: a single dense step.
+        gaps: lengths, a mask or resets leave packed rows of unequal steps.
+        long_segments: the packed steps fall into few stretches with one number of rows, five steps or more each.
+        gradients: autograd records the call.
+        extras: skip input, cell clip or projection, which torch's operations lack or run slowly.
+        every: the states of every step are wanted.
+        onednn: torch has a fused kernel for this dtype (LSTM only).
+    """
+
+    cell: Cell
+    one_step: bool
+    gaps: bool
+    long_segments: bool
+    gradients: bool
+    extras: bool
+    every: bool
+    onednn: bool
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A row of the table: its name, when it is taken in words and as a test, and what it runs."""
+
+    name: str
+    when: str
+    fits: Callable[[Facts], bool]
+    run: Runner
+
+
+def by_hand(x: Tensor, layer: Layer) -> LayerResult:
+    """Every direction by the hand-written kernel of the cell."""
+    d = layer.descriptor
+    every = [
+        run_by_hand(_KERNELS[d.cell], x, weights, start, order, d.cell_clip)
+        for weights, start, order in zip(layer.weights, layer.starts(), layer.plan.orders, strict=False)
+    ]
+    orders = layer.plan.orders
+    last = [tuple(orders[k].final(s) for s in states) for k, states in enumerate(every)]
+    return layer.result([states[0] for states in every], last, every)
+
+
+STRATEGIES = (
+    Strategy(
+        "cell",
+        "one dense step without skip input, clip or projection",
+        lambda f: f.one_step and not f.extras,
+        by_cell,
+    ),
+    Strategy(
+        "dense",
+        "LSTM without gaps in a dtype of oneDNN",
+        lambda f: f.cell is Cell.LSTM and f.onednn and not (f.gaps or f.extras or f.every),
+        dense,
+    ),
+    Strategy(
+        "dense",
+        "GRU, or LSTM in another dtype, without gaps and without gradients",
+        lambda f: f.cell not in _SIMPLE and not (f.gaps or f.gradients or f.extras or f.every),
+        dense,
+    ),
+    Strategy(
+        "segments",
+        "LSTM with gaps whose packed steps fall into stretches of five or more with one number of rows",
+        lambda f: (
+            f.cell is Cell.LSTM and f.onednn and f.gaps and f.long_segments and not (f.extras or f.every)
+        ),
+        by_segments,
+    ),
+    Strategy(
+        "packed",
+        "LSTM or GRU with gaps, without gradients",
+        lambda f: f.cell not in _SIMPLE and not (f.gradients or f.extras or f.every),
+        packed,
+    ),
+    Strategy("hand", "everything else", lambda _: True, by_hand),
+)
+
+
+def strategy_for(facts: Facts) -> Strategy:
+    """The first row that fits."""
+    return next(row for row in STRATEGIES if row.fits(facts))
+
+
+def facts_of(request: Request, plan: Plan, layer: int) -> Facts:
+    """The facts of one layer of a request."""
+    d = request.descriptor
+    steps, gaps = len(plan.sizes), plan.place is not None
+    tensors = (request.x, *request.state, *(t for w in request.weights for t in w))
+    skips = layer == 0 and d.input_mode is InputMode.SKIP
+    return Facts(
+        cell=d.cell,
+        one_step=steps == 1 and not gaps,
+        gaps=gaps,
+        long_segments=steps >= 5 * sum(1 for _ in groupby(plan.sizes)),
+        gradients=torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors),
+        extras=skips or d.cell_clip is not None or d.proj_size > 0,
+        every=request.return_states is ReturnStates.ALL,
+        onednn=request.x.dtype in (torch.float32, torch.bfloat16) and _ONEDNN,
+    )
