@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rnncompat import InvalidTypeError, InvalidValueError, RNNState, UnsupportedError, rnn_step
+from rnncompat import InvalidTypeError, InvalidValueError, RNNState, RNNWeights, UnsupportedError, rnn_step
 
 from .buffer import split_params
 from .parameters import check_like
@@ -74,8 +74,31 @@ def expand_state(x: Tensor, h: Tensor) -> Tensor:
 
 def run_step(rnn: RNNDesc, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
     """The old ``forward`` without its return conventions."""
-    h, c = check_step(rnn, x, h, c)
-    return _run(rnn, read_weights(rnn, x, h, c), x, h, c)
+    if not _fits(rnn, x, h, c):
+        h, c = check_step(rnn, x, h, c)
+    flat = read_weights(rnn, x, h, c)
+    return _run(rnn, rnn.core if flat is rnn.params else rnn.core.with_flat(flat), x, h, c)
+
+
+def _fits(rnn: RNNDesc, x: Any, h: Any, c: Any) -> bool:
+    """Whether everything is as a step in a loop has it: a question, where the checks that follow explain."""
+    flat = rnn.core.flat
+    dtype, device = flat.dtype, flat.device
+    return (
+        isinstance(x, Tensor)
+        and isinstance(h, Tensor)
+        and x.dim() in (1, 2)
+        and x.shape[0] == rnn.input
+        and h.shape == (rnn.hidden, *x.shape[1:])
+        and x.dtype is h.dtype is dtype
+        and x.device == device
+        and h.device == device
+        and (
+            c is None
+            or (isinstance(c, Tensor) and c.shape == h.shape and c.dtype is dtype and c.device == device)
+        )
+        and (c is None or rnn.descriptor.has_cell_state)
+    )
 
 
 def check_step(rnn: RNNDesc, x: Tensor, h: Tensor, c: Tensor | None) -> tuple[Tensor, Tensor | None]:
@@ -115,15 +138,16 @@ def read_weights(rnn: RNNDesc, *inputs: Tensor | None) -> Tensor:
     return rnn.params
 
 
-def _run(rnn: RNNDesc, flat: Tensor, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
-    rows = [None if t is None else _rows_first(t)[None] for t in (h, c)]  # [1, B, H]
-    assert rows[0] is not None
-    state: Any = RNNState(rows[0], rows[1]) if rnn.descriptor.has_cell_state else rows[0]
-    output, after = rnn_step(rnn.descriptor, rnn.core.with_flat(flat), _rows_first(x), state)  # [B, H]
+def _run(rnn: RNNDesc, weights: RNNWeights, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
+    state: Any = _rows_first(h)[None]  # [1, B, H]
+    descriptor = weights.descriptor
+    if descriptor.has_cell_state:
+        state = RNNState(state, torch.zeros_like(state) if c is None else _rows_first(c)[None])
+    output, after = rnn_step(descriptor, weights, _rows_first(x), state)  # [B, H]
     vector = x.dim() == 1
     return StepOutput(
         _features_first(output, vector),
-        _features_first(after.h[0], vector),
+        _features_first(after.h[0], vector).clone(),  # y and ho must not share memory
         None if after.c is None else _features_first(after.c[0], vector),
     )
 
@@ -133,8 +157,8 @@ def _rows_first(t: Tensor) -> Tensor:
 
 
 def _features_first(t: Tensor, vector: bool) -> Tensor:
-    """``[B, F]`` in the old shape, in memory of its own: y and ho must not share it."""
-    return (t[0] if vector else t.t()).clone(memory_format=torch.contiguous_format)
+    """``[B, F]`` in the old shape, contiguous."""
+    return t[0] if vector else t.t().contiguous()
 
 
 def differentiate(
@@ -151,7 +175,7 @@ def differentiate(
     with torch.enable_grad():
         leaves = [t.detach().requires_grad_() for t in (x, h, rnn.params)]
         cell = None if c is None else c.detach().requires_grad_()
-        outputs = _run(rnn, leaves[2], leaves[0], leaves[1], cell)
+        outputs = _run(rnn, rnn.core.with_flat(leaves[2]), leaves[0], leaves[1], cell)
         pairs = [
             (o, _cotangent(name, o, g))
             for name, o, g in zip(("dy", "dho", "dco"), outputs, (dy, dho, dco), strict=True)

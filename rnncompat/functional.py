@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from .backends import Algorithm, Request, ResetTo, ReturnStates, select
+from .backends import Algorithm, Request, ResetTo, ReturnStates, quick_step, select
 from .descriptor import RNNDescriptor
 from .errors import (
     InvalidTypeError,
@@ -238,6 +238,10 @@ def step_layers(
     backend: str = "auto",
 ) -> tuple[Tensor, RNNState]:
     """As :func:`rnn_step`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
+    if backend == "auto" and isinstance(x_t, Tensor):
+        quick = quick_step(descriptor, layers, x_t, state)
+        if quick is not None:
+            return quick
     if descriptor.bidirectional:
         raise UnsupportedError(
             "The network is bidirectional, and its backward direction begins at the end of the "
@@ -257,7 +261,9 @@ def _check_network(descriptor: RNNDescriptor, weights: RNNWeights) -> None:
         raise bad_type("descriptor", descriptor, "an RNNDescriptor")
     if not isinstance(weights, RNNWeights):
         raise bad_type("weights", weights, "an RNNWeights", "RNNWeights(descriptor, flat) wraps a tensor.")
-    if descriptor != weights.descriptor and layout_of(descriptor) != weights.layout:
+    if descriptor is weights.descriptor or descriptor == weights.descriptor:
+        return
+    if layout_of(descriptor) != weights.layout:
         raise InvalidValueError(
             f"weights belong to {weights.descriptor!r}; expected weights of the layout of {descriptor!r}."
         )
@@ -268,11 +274,12 @@ def _check_input(descriptor: RNNDescriptor, layers: Layers, x: Tensor) -> None:
     weight = layers[0].weight_hh
     if not x.is_floating_point():
         raise InvalidTypeError(f"x has dtype {x.dtype}; expected {weight.dtype}, as the weights.")
-    kinds = {(t.dtype, t.device) for w in layers for t in w if t is not None}
-    if len(kinds) > 1:
-        raise InvalidTypeError(
-            f"the weights mix {sorted(map(str, kinds))}; expected one dtype and one device."
-        )
+    for tensor in (t for w in layers for t in w):
+        if tensor is not None and (tensor.dtype != weight.dtype or tensor.device != weight.device):
+            raise InvalidTypeError(
+                f"the weights mix {tensor.dtype} on {tensor.device} and {weight.dtype} on {weight.device}; "
+                "expected one dtype and one device."
+            )
     if x.dtype != weight.dtype or x.device != weight.device:
         raise InvalidTypeError(
             f"x is {x.dtype} on {x.device}, but the weights are {weight.dtype} on {weight.device}; "

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
@@ -15,8 +14,7 @@ from .sequence import SequenceBatch
 __all__ = ["Input", "as_column", "read_input"]
 
 
-@dataclass(frozen=True, eq=False)
-class Input:
+class Input(NamedTuple):
     """An input in the one form that everything below works on.
 
     Attributes:
@@ -54,7 +52,15 @@ def _read_tensor(x: Tensor, lengths: Any, mask: Any, batch_first: bool) -> Input
         batch = SequenceBatch.from_padded(x, lengths, batch_first=batch_first)
     else:
         batch = SequenceBatch.from_mask(x, mask, batch_first=batch_first)
-    return Input(batch, True, lambda y: y.transpose(0, 1) if batch_first else y)
+    return Input(batch, True, _turned if batch_first else _unchanged)
+
+
+def _unchanged(y: Tensor) -> Tensor:
+    return y
+
+
+def _turned(y: Tensor) -> Tensor:
+    return y.transpose(0, 1)
 
 
 def _read_unbatched(x: Tensor, lengths: Any, mask: Any) -> Input:

@@ -174,8 +174,7 @@ class RNNBase(WeightsModule, Generic[S]):
 
     def _refresh_hooked(self) -> None:
         """Runs the hooks that set weights (pruning, the old weight_norm), which only a call does."""
-        own = vars(self)
-        if any([name in own for name in self.names]):  # noqa: C419  # quicker than a generator
+        if not self.__dict__.keys().isdisjoint(self.names):
             self(_any_weight(self).new_empty(0, 1, self.input_size))
 
 

@@ -219,4 +219,6 @@ def _names_by_layer(descriptor: RNNDescriptor) -> tuple[tuple[str | None, ...], 
 
 
 def _read(module: nn.Module, names: tuple[str | None, ...]) -> Any:
-    return [None if name is None else getattr(module, name) for name in names]
+    # Straight from the dictionary that Module.__getattr__ would end up in: 0.3 instead of 1.3 µs for four.
+    own = module.__dict__["_parameters"]
+    return [own[name] if name in own else None if name is None else getattr(module, name) for name in names]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from packaging.version import Version
 
-__all__ = ["TORCH_RELEASE", "is_compiling"]
+__all__ = ["TORCH_RELEASE", "autocast_enabled", "is_compiling"]
 
 TORCH_RELEASE: tuple[int, ...] = Version(torch.__version__).release
 """Compared instead of the version itself: Debian's 1.13 calls itself ``1.13.0a0``, which is below 1.13."""
@@ -17,3 +19,18 @@ else:
     def is_compiling() -> bool:
         """Always False: before torch 2.3 there is no public way to ask."""
         return False
+
+
+def autocast_enabled(device_type: str) -> bool:
+    """Whether autocast is on for a type of device."""
+    return _autocast_enabled(device_type)
+
+
+def _autocast_before_2_4(device_type: str) -> bool:
+    on_cpu: bool = torch.is_autocast_cpu_enabled()
+    return on_cpu if device_type == "cpu" else torch.is_autocast_enabled()
+
+
+_autocast_enabled: Callable[[str], bool] = (
+    torch.is_autocast_enabled if TORCH_RELEASE >= (2, 4) else _autocast_before_2_4
+)

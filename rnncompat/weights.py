@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from .descriptor import RNNDescriptor
 from .errors import InvalidTypeError, bad_shape, bad_type, bad_value
-from .layout import layout_of
+from .layout import Layout, layout_of
+from .versions import is_compiling
 
 __all__ = ["LayerWeights", "RNNWeights"]
 
@@ -24,6 +25,25 @@ class LayerWeights(NamedTuple):
     bias_ih: Tensor | None  # [G*H]
     bias_hh: Tensor | None  # [G*H]
     weight_hr: Tensor | None  # [P, H]
+
+
+def group_by_layer(
+    descriptor: RNNDescriptor, layout: Layout, tensors: Sequence[Tensor]
+) -> tuple[LayerWeights, ...]:
+    """*tensors*, in the order of the layout, as one :class:`LayerWeights` a pseudo-layer."""
+    layers: list[dict[str, Tensor]] = [{} for _ in range(descriptor.num_pseudo_layers)]
+    for slot, tensor in zip(layout.slots, tensors, strict=True):
+        layers[slot.pseudo_layer][slot.kind] = tensor
+    return tuple(
+        LayerWeights(
+            weight_ih=layer.get("weight_ih"),
+            weight_hh=layer["weight_hh"],
+            bias_ih=layer.get("bias_ih"),
+            bias_hh=layer.get("bias_hh"),
+            weight_hr=layer.get("weight_hr"),
+        )
+        for layer in layers
+    )
 
 
 class RNNWeights:
@@ -61,6 +81,7 @@ class RNNWeights:
             raise bad_shape("flat", flat, f"[{self.layout.size}] for {descriptor!r}")
         self.descriptor = descriptor
         self.flat = flat
+        self._views: tuple[Tensor, int, tuple[LayerWeights, ...]] | None = None
 
     @classmethod
     def init(
@@ -131,25 +152,19 @@ class RNNWeights:
 
     def by_layer(self) -> tuple[LayerWeights, ...]:
         """The views as one :class:`LayerWeights` a pseudo-layer."""
-        layers: list[dict[str, Tensor]] = [{} for _ in range(self.descriptor.num_pseudo_layers)]
-        for slot, tensor in zip(self.layout.slots, self.tensors(), strict=True):
-            layers[slot.pseudo_layer][slot.kind] = tensor
-        return tuple(
-            LayerWeights(
-                weight_ih=layer.get("weight_ih"),
-                weight_hh=layer["weight_hh"],
-                bias_ih=layer.get("bias_ih"),
-                bias_hh=layer.get("bias_hh"),
-                weight_hr=layer.get("weight_hr"),
-            )
-            for layer in layers
-        )
+        if self.flat.requires_grad or is_compiling():
+            return group_by_layer(self.descriptor, self.layout, self.tensors())
+        # Without gradients views are nothing but addresses: they are made once for each memory (6 µs a time).
+        memory = (self.flat, self.flat.data_ptr())
+        if self._views is None or self._views[0] is not memory[0] or self._views[1] != memory[1]:
+            self._views = (*memory, group_by_layer(self.descriptor, self.layout, self.tensors()))
+        return self._views[2]
 
     def with_flat(self, flat: Tensor) -> RNNWeights:
         """Weights of the same layout over another flat tensor of the same shape."""
         assert flat.shape == self.flat.shape
         other = object.__new__(RNNWeights)
-        other.layout, other.descriptor, other.flat = self.layout, self.descriptor, flat
+        other.layout, other.descriptor, other.flat, other._views = self.layout, self.descriptor, flat, None
         return other
 
     def named(self) -> Iterator[tuple[str, Tensor]]:
@@ -178,6 +193,9 @@ class RNNWeights:
         """Sets whether ``flat`` records gradients; returns self."""
         self.flat.requires_grad_(requires_grad)
         return self
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_views": None}
 
     def __repr__(self) -> str:
         return f"RNNWeights({self.descriptor!r}, dtype={self.flat.dtype}, device={self.flat.device})"

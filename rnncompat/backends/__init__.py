@@ -1,5 +1,6 @@
 """How a request is run: one file a backend behind one small interface, tried in the order of a table."""
 
+from .aten import quick_step
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
 from .select import BACKENDS, select
 
@@ -11,5 +12,6 @@ __all__ = [
     "ResetTo",
     "Result",
     "ReturnStates",
+    "quick_step",
     "select",
 ]

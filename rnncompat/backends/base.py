@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
@@ -40,8 +39,7 @@ class ReturnStates(str, Enum):
     ALL = "all"
 
 
-@dataclass(frozen=True, eq=False)
-class Request:
+class Request(NamedTuple):
     """One checked call: what a backend needs to know, in one form for all kinds of input.
 
     Attributes:

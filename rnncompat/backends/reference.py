@@ -7,7 +7,6 @@ value of lengths, mask or resets. It is a loop over time, so it is not fast.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -21,7 +20,7 @@ from ..steps import backward_cuts, cuts_of
 from ..weights import LayerWeights
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
 from .dropout import apply_dropout, draw_dropout
-from .precision import with_float16_in_float32
+from .precision import in_own_dtype
 
 __all__ = ["ReferenceBackend"]
 
@@ -43,8 +42,7 @@ class ReferenceBackend(Backend):
 
     def forward(self, request: Request) -> Result:
         """Runs layer after layer, direction after direction, step after step."""
-        with torch.autocast(request.x.device.type, enabled=False):
-            return with_float16_in_float32(_forward, request)
+        return in_own_dtype(_forward, request)
 
 
 class _Marks(NamedTuple):
@@ -86,8 +84,7 @@ def _forward_empty(request: Request) -> Result:
     """T = 0 as one step that is not real: state and gradients pass through, all weights stay in the graph."""
     step = request.x.new_zeros(1, *request.x.shape[1:])
     not_real = torch.zeros(1, request.x.shape[1], dtype=torch.bool, device=request.x.device)
-    filled = replace(
-        request,
+    filled = request._replace(
         x=torch.cat([request.x, step]),
         real=not_real,
         lengths=not_real.sum(0),

@@ -5,14 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...descriptor import InputMode
 from ...state import RNNState
 from ..base import Algorithm, Backend, Request, Result, ReturnStates
 from ..derivatives import transforms_active
 from ..dropout import apply_dropout, draw_dropout
-from ..precision import with_float16_in_float32
+from ..precision import in_own_dtype
+from .fused import dense, whole_network
 from .layer import Layer, LayerResult
 from .plan import Plan, dense_plan, packed_plan
-from .strategy import facts_of, strategy_for
+from .strategy import Strategy, facts_of, strategy_for
 
 __all__ = ["AtenBackend"]
 
@@ -38,15 +40,14 @@ class AtenBackend(Backend):
 
     def forward(self, request: Request) -> Result:
         """Runs a request layer by layer."""
-        with torch.autocast("cpu", enabled=False):
-            return with_float16_in_float32(_forward, request)
+        return in_own_dtype(_forward, request)
 
     def describe(self, request: Request) -> str:
         """The strategy of each layer, as ``explain`` shows it."""
         plan = _plan(request)
         if not plan.sizes:
             return "no step is real"
-        names = [strategy_for(facts_of(request, plan, k)).name for k in range(request.descriptor.num_layers)]
+        names = [strategy.name for strategy in _strategies(request, plan)]
         return ", ".join(f"layer {k}: {name}" for k, name in enumerate(names))
 
 
@@ -57,16 +58,29 @@ def _plan(request: Request) -> Plan:
     return packed_plan(request)
 
 
+def _strategies(request: Request, plan: Plan) -> list[Strategy]:
+    """The strategy of each layer; only a skip layer, the first, can differ from the rest."""
+    d = request.descriptor
+    first = strategy_for(facts_of(request, plan, 0))
+    if d.input_mode is InputMode.LINEAR or d.num_layers == 1:
+        return [first] * d.num_layers
+    return [first] + [strategy_for(facts_of(request, plan, 1))] * (d.num_layers - 1)
+
+
 def _forward(request: Request) -> Result:
     plan = _plan(request)
     if not plan.sizes:
         return _nothing_real(request)
-    d, x = request.descriptor, plan.pack(request.x)
+    strategies = _strategies(request, plan)
+    drops = request.training and request.descriptor.dropout > 0
+    if not drops and all(strategy.run is dense for strategy in strategies):
+        return whole_network(request)
+    x = plan.pack(request.x)
     results: list[LayerResult] = []
-    for k in range(d.num_layers):
-        if k and request.training and d.dropout:
+    for k, strategy in enumerate(strategies):
+        if k and drops:
             x = apply_dropout(x, plan.pack(_drawn(request, x.shape[1])))
-        results.append(strategy_for(facts_of(request, plan, k)).run(x, _layer(request, plan, k)))
+        results.append(strategy.run(x, _layer(request, plan, k)))
         x = results[-1].output
     output = plan.unpack(x, request.padding_value)
     return Result(output, _states(request, plan, results))

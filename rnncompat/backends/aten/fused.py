@@ -14,10 +14,19 @@ import torch
 from torch import Tensor
 
 from ...descriptor import Cell
+from ...state import RNNState
 from ...weights import LayerWeights
+from ..base import Request, Result
 from .layer import Layer, LayerResult, States
 
-__all__ = ["by_cell", "by_segments", "dense", "packed"]
+__all__ = [
+    "CELL_OPERATIONS",
+    "by_cell",
+    "by_segments",
+    "dense",
+    "packed",
+    "whole_network",
+]
 
 _SEQUENCE: dict[Cell, Callable[..., Any]] = {
     Cell.RNN_TANH: torch._VF.rnn_tanh,
@@ -25,7 +34,7 @@ _SEQUENCE: dict[Cell, Callable[..., Any]] = {
     Cell.LSTM: torch._VF.lstm,
     Cell.GRU: torch._VF.gru,
 }
-_CELL: dict[Cell, Callable[..., Any]] = {
+CELL_OPERATIONS: dict[Cell, Callable[..., Any]] = {
     Cell.RNN_TANH: torch._VF.rnn_tanh_cell,
     Cell.RNN_RELU: torch._VF.rnn_relu_cell,
     Cell.LSTM: torch._VF.lstm_cell,
@@ -35,24 +44,33 @@ _CELL: dict[Cell, Callable[..., Any]] = {
 
 def _biases(w: LayerWeights) -> list[Tensor]:
     """Both biases or none."""
+    if w.bias_ih is not None and w.bias_hh is not None:
+        return [w.bias_ih, w.bias_hh]
     if w.bias_ih is None and w.bias_hh is None:
         return []
-    zeros = w.weight_hh.new_zeros(len(w.weight_hh)) if w.bias_ih is None or w.bias_hh is None else None
-    return [b if b is not None else zeros for b in (w.bias_ih, w.bias_hh)]  # type: ignore[misc]  # zeros is set
+    zeros = w.weight_hh.new_zeros(len(w.weight_hh))
+    return [zeros if b is None else b for b in (w.bias_ih, w.bias_hh)]
+
+
+def _both_or_none(w: LayerWeights) -> list[Any]:
+    """Both biases, or two times None, as the cell operations take them."""
+    return _biases(w) or [None, None]
 
 
 def _call(
-    cell: Cell, layers: tuple[LayerWeights, ...], before: tuple[Any, ...], states: States, after: Any
+    cell: Cell,
+    layers: tuple[LayerWeights, ...],
+    directions: int,
+    before: tuple[Any, ...],
+    states: Any,
+    after: Any,
 ) -> Any:
-    """Calls a sequence operation of one layer; *states* ``[D, R, ·]``."""
-    biases = [_biases(w) for w in layers]
-    weights = [
-        t
-        for w, b in zip(layers, biases, strict=True)
-        for t in (w.weight_ih, w.weight_hh, *b, w.weight_hr)
-        if t is not None
-    ]
-    options = (bool(biases[0]), 1, 0.0, torch.is_grad_enabled(), len(layers) == 2, *after)
+    """Calls a sequence operation on one layer or more; *states* ``[L*D, R, ·]``."""
+    weights: list[Tensor] = []
+    for w in layers:
+        weights += [t for t in (w.weight_ih, w.weight_hh, *_biases(w), w.weight_hr) if t is not None]
+    has_biases = layers[0].bias_ih is not None or layers[0].bias_hh is not None
+    options = (has_biases, len(layers) // directions, 0.0, torch.is_grad_enabled(), directions == 2, *after)
     return _SEQUENCE[cell](*before, states if cell is Cell.LSTM else states[0], weights, *options)
 
 
@@ -62,13 +80,21 @@ def _stacked(starts: list[States]) -> States:
     )
 
 
+def whole_network(request: Request) -> Result:
+    """Every layer of a dense request without dropout in one call."""
+    d = request.descriptor
+    output, *after = _call(d.cell, request.weights, d.num_directions, (request.x,), request.state, (False,))
+    return Result(output, RNNState(*after))
+
+
 def by_cell(x: Tensor, layer: Layer) -> LayerResult:
     """A single dense step by torch's cell operation."""
     results: list[States] = []
     for weights, states in zip(layer.weights, layer.states, strict=True):
         given = states if len(states) == 2 else states[0]
-        biases = _biases(weights) or (None, None)
-        after = _CELL[layer.descriptor.cell](x, given, weights.weight_ih, weights.weight_hh, *biases)
+        after = CELL_OPERATIONS[layer.descriptor.cell](
+            x, given, weights.weight_ih, weights.weight_hh, *_both_or_none(weights)
+        )
         results.append(after if len(states) == 2 else (after,))
     return layer.result([after[0] for after in results], results, results)
 
@@ -76,14 +102,18 @@ def by_cell(x: Tensor, layer: Layer) -> LayerResult:
 def dense(x: Tensor, layer: Layer) -> LayerResult:
     """A sequence without gaps, both directions in one call (LSTM in float32 and bfloat16: oneDNN)."""
     steps = x.view(layer.plan.num_steps, layer.plan.batch_size, -1)
-    y, *last = _call(layer.descriptor.cell, layer.weights, (steps,), _stacked(layer.starts()), (False,))
+    y, *last = _call(
+        layer.descriptor.cell, layer.weights, len(layer.weights), (steps,), _stacked(layer.starts()), (False,)
+    )
     return layer.result([y.flatten(0, 1)], list(zip(*last, strict=True)))
 
 
 def packed(x: Tensor, layer: Layer) -> LayerResult:
     """Packed rows: linear in T without gradients (with them, torch fills a whole gradient at every step)."""
     sizes = torch.tensor(layer.plan.sizes)
-    y, *last = _call(layer.descriptor.cell, layer.weights, (x, sizes), _stacked(layer.starts()), ())
+    y, *last = _call(
+        layer.descriptor.cell, layer.weights, len(layer.weights), (x, sizes), _stacked(layer.starts()), ()
+    )
     return layer.result([y], list(zip(*last, strict=True)))
 
 
@@ -102,7 +132,7 @@ def by_segments(x: Tensor, layer: Layer) -> LayerResult:
 
 
 def _segment(cell: Cell, weights: LayerWeights, x: Tensor, state: States) -> tuple[Tensor, States]:
-    y, *after = _call(cell, (weights,), (x,), tuple(s[None] for s in state), (False,))
+    y, *after = _call(cell, (weights,), 1, (x,), tuple(s[None] for s in state), (False,))
     return y, tuple(s[0] for s in after)
 
 

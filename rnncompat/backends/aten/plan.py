@@ -7,8 +7,7 @@ Everything here is index arithmetic over the whole batch, without a loop over T 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,8 +19,7 @@ from .order import Order
 __all__ = ["Plan", "dense_plan", "packed_plan"]
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(NamedTuple):
     """How packed rows ``[N, ·]`` relate to the padded batch ``[T, B, ·]``.
 
     Attributes:
@@ -43,10 +41,9 @@ class Plan:
     given: tuple[Tensor, Tensor] | None
     run: tuple[Tensor, Tensor] | None
 
-    @cached_property
-    def orders(self) -> tuple[Order, Order]:
-        """The walks forward and backward."""
-        return Order(self.sizes, reverse=False), Order(self.sizes, reverse=True)
+    def orders(self, directions: int) -> tuple[Order, ...]:
+        """The walks forward and, of two directions, backward."""
+        return tuple(Order(self.sizes, reverse=reverse) for reverse in (False, True)[:directions])
 
     def pack(self, padded: Tensor) -> Tensor:
         """``[T, B, F]`` as packed rows ``[N, F]``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,29 +26,29 @@ from .plan import Plan
 __all__ = ["STRATEGIES", "Facts", "Strategy", "facts_of", "strategy_for"]
 
 _KERNELS = {kernel.cell: kernel for kernel in (RNN_RELU, RNN_TANH, LSTM, GRU)}
-_ONEDNN: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]  # torch's own gap
+_ONEDNN_DTYPES = (torch.float32, torch.bfloat16)
 _SIMPLE = (Cell.RNN_RELU, Cell.RNN_TANH)
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What the choice depends on.
 
     Attributes:
         cell: the recurrence.
         one_step: a single dense step.
         gaps: lengths, a mask or resets leave packed rows of unequal steps.
-        long_segments: the packed steps fall into few stretches with one number of rows, five steps or more each.
+        segments_pay: stretches of packed steps with one number of rows are worth a call of their own: five
+            steps or more each, or a hidden size from 128.
         gradients: autograd records the call.
         extras: skip input, cell clip or projection, which torch's operations lack or run slowly.
         every: the states of every step are wanted.
-        onednn: torch has a fused kernel for this dtype (LSTM only).
+        onednn: oneDNN has a fused LSTM for this dtype.
     """
 
     cell: Cell
     one_step: bool
     gaps: bool
-    long_segments: bool
+    segments_pay: bool
     gradients: bool
     extras: bool
     every: bool
@@ -66,12 +67,11 @@ class Strategy:
 
 def by_hand(x: Tensor, layer: Layer) -> LayerResult:
     """Every direction by the hand-written kernel of the cell."""
-    d = layer.descriptor
+    d, orders = layer.descriptor, layer.plan.orders(len(layer.weights))
     every = [
         run_by_hand(_KERNELS[d.cell], x, weights, start, order, d.cell_clip)
-        for weights, start, order in zip(layer.weights, layer.starts(), layer.plan.orders, strict=False)
+        for weights, start, order in zip(layer.weights, layer.starts(), orders, strict=True)
     ]
-    orders = layer.plan.orders
     last = [tuple(orders[k].final(s) for s in states) for k, states in enumerate(every)]
     return layer.result([states[0] for states in every], last, every)
 
@@ -97,9 +97,9 @@ STRATEGIES = (
     ),
     Strategy(
         "segments",
-        "LSTM with gaps whose packed steps fall into stretches of five or more with one number of rows",
+        "LSTM with gaps, of hidden size >= 128 or in stretches of five or more steps with one number of rows",
         lambda f: (
-            f.cell is Cell.LSTM and f.onednn and f.gaps and f.long_segments and not (f.extras or f.every)
+            f.cell is Cell.LSTM and f.onednn and f.gaps and f.segments_pay and not (f.extras or f.every)
         ),
         by_segments,
     ),
@@ -122,15 +122,22 @@ def facts_of(request: Request, plan: Plan, layer: int) -> Facts:
     """The facts of one layer of a request."""
     d = request.descriptor
     steps, gaps = len(plan.sizes), plan.place is not None
-    tensors = (request.x, *request.state, *(t for w in request.weights for t in w))
     skips = layer == 0 and d.input_mode is InputMode.SKIP
     return Facts(
         cell=d.cell,
         one_step=steps == 1 and not gaps,
         gaps=gaps,
-        long_segments=steps >= 5 * sum(1 for _ in groupby(plan.sizes)),
-        gradients=torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors),
+        segments_pay=gaps and (d.hidden_size >= 128 or steps >= 5 * sum(1 for _ in groupby(plan.sizes))),
+        gradients=gradients_wanted(request),
         extras=skips or d.cell_clip is not None or d.proj_size > 0,
         every=request.return_states is ReturnStates.ALL,
-        onednn=request.x.dtype in (torch.float32, torch.bfloat16) and _ONEDNN,
+        onednn=request.x.dtype in _ONEDNN_DTYPES,
     )
+
+
+def gradients_wanted(request: Request) -> bool:
+    """Whether autograd records the call."""
+    if not torch.is_grad_enabled():
+        return False
+    tensors = (request.x, *request.state, *(t for w in request.weights for t in w))
+    return any(t is not None and t.requires_grad for t in tensors)
