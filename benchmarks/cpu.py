@@ -12,8 +12,8 @@ import datetime as dt
 import platform
 import statistics
 import time
+import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,11 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import rnncompat
 from rnncompat import legacy
+from rnncompat.versions import TORCH_RELEASE
 
 CELLS = {"LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "RNN": torch.nn.RNN}
 CORE = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh"}
+HALF_ON_CPU = TORCH_RELEASE >= (2, 2)  # before, torch.nn has no float16 on the CPU to compare with
 SHAPES = [(50, 1, 64, 128), (1000, 4, 64, 64), (100, 32, 128, 256), (512, 16, 256, 512)]  # T, B, I, H
 
 
@@ -57,10 +59,10 @@ def trained(run: Callable[[], torch.Tensor]) -> Callable[[], None]:
 
 
 def without_gradients(run: Callable[[], Any]) -> Callable[[], Any]:
-    """*run* under no_grad."""
+    """*run* in inference mode."""
 
     def step() -> Any:
-        with torch.no_grad():
+        with torch.inference_mode():
             return run()
 
     return step
@@ -86,6 +88,30 @@ def dense_rows() -> Iterator[Row]:
         label = f"{cell} {shape}, 2 layers, 2 directions"
         yield Row("dense inference", label, without_gradients(a), without_gradients(b), 0.95)
         yield Row("dense training", label, trained(a), trained(b), 0.95)
+
+
+def other_dense_rows() -> Iterator[Row]:
+    """Dense sequences in other dtypes, and with a projection."""
+    for shape in (SHAPES[0], SHAPES[2]):
+        steps, batch, inputs, hidden = shape
+        kinds: list[tuple[str, str, dict[str, Any]]] = [
+            (cell, str(dtype), {"dtype": dtype})
+            for cell in CELLS
+            for dtype in (torch.float64, torch.bfloat16)
+        ]
+        kinds.append(("LSTM", f"projection to {hidden // 4}", {"proj_size": hidden // 4}))
+        for cell, label, options in kinds:
+            other, ours = pair(cell, inputs, hidden, **options)
+            x = torch.randn(steps, batch, inputs, dtype=options.get("dtype"), requires_grad=True)
+            a, b = lambda m=other, x=x: m(x)[0], lambda m=ours, x=x: m(x)[0]
+            yield Row(
+                "dense inference",
+                f"{cell} {shape}, {label}",
+                without_gradients(a),
+                without_gradients(b),
+                0.95,
+            )
+            yield Row("dense training", f"{cell} {shape}, {label}", trained(a), trained(b), 0.95)
 
 
 def ragged_rows() -> Iterator[Row]:
@@ -181,7 +207,7 @@ def option_rows() -> Iterator[Row]:
         every = lambda m=module, x=x: m(x, return_states="all")[0]  # noqa: E731  # beside its twin
         label = f"{cell} (64, 128, 256, 256), states of every step, against the last"
         yield Row("all states", label, without_gradients(plain), without_gradients(every), 1 / 3.5)
-    if Path(torch.__file__) and tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 2):
+    if HALF_ON_CPU:
         for cell in CELLS:
             other, ours = pair(cell, 128, 256, dtype=torch.float16)
             x = torch.randn(100, 32, 128, dtype=torch.float16, requires_grad=True)
@@ -191,7 +217,7 @@ def option_rows() -> Iterator[Row]:
             yield Row("float16", label + " training", trained(a), trained(b), 4.0)
 
 
-GROUPS = (dense_rows, ragged_rows, step_rows, legacy_rows, option_rows)
+GROUPS = (dense_rows, other_dense_rows, ragged_rows, step_rows, legacy_rows, option_rows)
 
 
 def measure(row: Row, budget: float) -> tuple[float, float]:
@@ -248,7 +274,8 @@ def main() -> None:
         "|---|---|---|---|---|---|---|",
     ]
     print(lines[0], flush=True)
-    with legacy.legacy_warnings("quiet"), nullcontext():
+    warnings.filterwarnings("ignore", message=".*projections is not supported with oneDNN.*")  # torch.nn's
+    with legacy.legacy_warnings("quiet"):
         for group in GROUPS:
             for row in group():
                 if options.only not in f"{row.group} {row.label}":

@@ -7,6 +7,7 @@ Programs of the old single-step interface run on ``rnncompat.legacy``.
 
 from ._version import __version__
 from .descriptor import Bias, Cell, InputMode, RNNDescriptor
+from .doctor import doctor
 from .errors import InvalidTypeError, InvalidValueError, RNNCompatError, UnsupportedError
 from .explain import Explanation, explain
 from .functional import rnn_forward, rnn_step
@@ -36,6 +37,7 @@ __all__ = [
     "final_output",
     "explain",
     "Explanation",
+    "doctor",
     "RNNCompatError",
     "InvalidValueError",
     "InvalidTypeError",

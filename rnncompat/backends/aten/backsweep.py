@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .hand import Arguments, Gradients
 from .order import Block, Order
+from .products import linear, rows_product
 
 __all__ = ["StateGradient", "gradients", "needed", "own", "recurrent_gradients", "rows_of"]
 
@@ -63,11 +64,12 @@ def own(outside: Tensor | None, like: Tensor) -> Tensor:
 
 def rows_of(block: Block, order: Order, *values: Tensor) -> Iterator[tuple[Any, ...]]:
     """The steps of a block in its order, each with its rows of the *values* ``[high - low, ·]``."""
-    first = min(block.steps)
-    sizes = order.sizes[first : first + len(block.steps)]
+    low, high = sorted((block.steps[0], block.steps[-1]))
+    sizes = order.sizes[low : high + 1]
     parts = [value.split(sizes) for value in values]  # type: ignore[no-untyped-call]  # torch's own gap
-    for step in block.steps:
-        yield (step, *(part[step - first] for part in parts))
+    if block.steps[0] == high:
+        parts = [part[::-1] for part in parts]
+    return zip(block.steps, *parts, strict=True)
 
 
 def recurrent_gradients(
@@ -75,7 +77,7 @@ def recurrent_gradients(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Of R, by one product over all steps, and of its bias."""
     return (
-        dgates.t() @ h_before if needed(a.weight_hh) else None,
+        rows_product(dgates, h_before) if needed(a.weight_hh) else None,
         dgates.sum(0) if needed(a.bias_hh) else None,
     )
 
@@ -84,7 +86,7 @@ def input_gradients(a: Arguments, dgates: Tensor) -> tuple[Tensor | None, Tensor
     """Of x and W, by one product each over all steps, and of W's bias."""
     return (
         _gradient_of_x(a, dgates),
-        dgates.t() @ a.x if needed(a.weight_ih) else None,
+        rows_product(dgates, a.x) if needed(a.weight_ih) else None,
         dgates.sum(0) if needed(a.bias_ih) else None,
     )
 
@@ -106,7 +108,7 @@ def _gradient_of_x(a: Arguments, dgates: Tensor) -> Tensor | None:
     if not needed(a.x):
         return None
     if a.weight_ih is not None:
-        return dgates @ a.weight_ih
+        return linear(dgates, a.weight_ih.t())
     return dgates.view(len(dgates), -1, a.x.shape[1]).sum(1)  # a skip layer: x went to every gate
 
 

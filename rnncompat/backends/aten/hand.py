@@ -20,6 +20,7 @@ from ...cells import CELLS
 from ...descriptor import Cell
 from ...weights import LayerWeights
 from .order import Order, enter
+from .products import linear
 
 __all__ = ["Arguments", "Gradients", "Kernel", "input_gates", "plain", "run_by_hand"]
 
@@ -111,7 +112,7 @@ def input_gates(x: Tensor, weight: Tensor | None, bias: Tensor | None, copies: i
     if weight is None:
         gates = x.repeat(1, copies)
         return gates if bias is None else gates.add_(bias)
-    return torch.mm(x, weight.t()) if bias is None else torch.addmm(bias, x, weight.t())
+    return linear(x, weight, bias)
 
 
 def _differentiable(
@@ -139,7 +140,7 @@ def plain(cell: Cell, a: Arguments, order: Order, clip: Clip) -> Outputs:
     gates = input_gates(a.x, a.weight_ih, a.bias_ih, cell.gates)
     start: Outputs = (a.h0,) if a.c0 is None else (a.h0, a.c0)
     state, after = start, []
-    for gates_x, rows in zip(order.along(gates), order.sizes_along(), strict=True):
+    for gates_x, rows in zip(order.along(gates), order.walked(order.sizes), strict=True):
         state = tuple(enter(s, s0, rows) for s, s0 in zip(state, start, strict=True))
         h, *c = CELLS[cell](gates_x, F.linear(state[0], a.weight_hh, a.bias_hh), state, clip)
         state = (h if a.weight_hr is None else F.linear(h, a.weight_hr), *c)

@@ -29,7 +29,7 @@ class _GRU(Kernel):
         bias_n = None if a.bias_hh is None else a.bias_hh[2 * hidden :]
         h, rows = a.h0, len(a.h0)
         walk = zip(
-            order.sizes_along(),
+            order.walked(order.sizes),
             *map(order.along, (rz, rz[:, :hidden], rz[:, hidden:], n, recurrent_n, y)),
             strict=True,
         )

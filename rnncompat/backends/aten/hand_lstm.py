@@ -11,6 +11,7 @@ from .hand import Arguments, Clip, Gradients, Kernel, Outputs, input_gates
 from .hand_gru import order_parts
 from .hand_rnn import both_biases
 from .order import Order, enter
+from .products import rows_product
 
 __all__ = ["LSTM"]
 
@@ -32,7 +33,9 @@ class _LSTM(Kernel):
         recurrent, projection = a.weight_hh.t(), None if a.weight_hr is None else a.weight_hr.t()
         h, c, rows = a.h0, a.c0, len(a.h0)
         walk = zip(
-            order.sizes_along(), *map(order.along, (gates, i_f, i, f, g, o, c_all, m_all, y_all)), strict=True
+            order.walked(order.sizes),
+            *map(order.along, (gates, i_f, i, f, g, o, c_all, m_all, y_all)),
+            strict=True,
         )
         for size, gates_t, i_f_t, i_t, f_t, g_t, o_t, c_t, m_t, y_t in walk:
             if size != rows:
@@ -79,7 +82,7 @@ class _LSTM(Kernel):
                 for (h_place, part), (c_place, _) in zip(dh.flow[step], dc.flow[step], strict=True):
                     _flow(h_place, c_place, part, parts[step], dc_t, k_f, a.weight_hh)
         result = gradients(a, dgates, order.before(y, a.h0), dh.start)
-        dweight_hr = dh.total.t() @ m if needed(a.weight_hr) else None
+        dweight_hr = rows_product(dh.total, m) if needed(a.weight_hr) else None
         return result._replace(weight_hr=dweight_hr, c0=dc.start)
 
 

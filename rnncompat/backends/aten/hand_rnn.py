@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...descriptor import Cell
-from .backsweep import StateGradient, gradients, own, rows_of
+from .backsweep import StateGradient, gradients, own
 from .hand import Arguments, Clip, Gradients, Kernel, Outputs, input_gates
 from .order import Order, enter
 
@@ -28,7 +28,7 @@ class _RNN(Kernel):
     def forward(self, a: Arguments, order: Order, clip: Clip) -> tuple[Outputs, Outputs]:
         y = input_gates(a.x, a.weight_ih, both_biases(a), 1)  # [N, H]
         h, rows, recurrent, activate = a.h0, len(a.h0), a.weight_hh.t(), self.activate
-        for size, gates in zip(order.sizes_along(), order.along(y), strict=True):
+        for size, gates in zip(order.walked(order.sizes), order.along(y), strict=True):
             if size != rows:
                 h, rows = enter(h, a.h0, size), size
             h = activate(gates.addmm_(h, recurrent))
@@ -45,13 +45,17 @@ class _RNN(Kernel):
     ) -> Gradients:
         (y,), (dy,) = outputs, grads
         dh = StateGradient(order, own(dy, y), a.h0)
-        dgates = torch.empty_like(y)
-        parts = dgates.split(order.sizes)  # type: ignore[no-untyped-call]  # torch's own gap
-        for block in order.blocks_back(y.shape[1]):
-            for step, slope in rows_of(block, order, self.slope(y[block.low : block.high])):
-                dgate = torch.mul(dh.steps[step], slope, out=parts[step])
-                for target, rows in dh.flow[step]:
-                    target.addmm_(dgate if rows is None else dgate[rows], a.weight_hh)
+        dgates, weight = self.slope(y), a.weight_hh  # the slopes become the gradients in place
+        walk = zip(
+            reversed(order.along(dgates)),
+            reversed(order.walked(dh.steps)),
+            reversed(order.walked(dh.flow)),
+            strict=True,
+        )
+        for dgate, after, flow in walk:
+            dgate.mul_(after)
+            for place, rows in flow:
+                place.addmm_(dgate if rows is None else dgate[rows], weight)
         return gradients(a, dgates, order.before(y, a.h0), dh.start)
 
 

@@ -6,15 +6,17 @@ row r of every step belongs to the same sequence. A dense batch is the special c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 
 __all__ = ["Block", "Order", "enter"]
+
+V = TypeVar("V")
 
 # Coefficients of the backward pass are made for so many numbers at a time (16 MB in float32), which caps
 # memory for long sequences and costs nothing for short ones.
@@ -48,17 +50,15 @@ class Order:
 
     def steps(self) -> list[int]:
         """The steps in the order of the walk."""
-        walk = list(range(len(self.sizes)))
-        return walk[::-1] if self.reverse else walk
+        return self.walked(range(len(self.sizes)))
 
     def along(self, tensor: Tensor) -> list[Tensor]:
         """*tensor* ``[N, ·]`` cut into steps, in the order of the walk."""
-        parts = list(tensor.split(self.sizes))  # type: ignore[no-untyped-call]  # torch's own gap
-        return parts[::-1] if self.reverse else parts
+        return self.walked(tensor.split(self.sizes))  # type: ignore[no-untyped-call]  # torch's own gap
 
-    def sizes_along(self) -> list[int]:
-        """Rows of each step in the order of the walk."""
-        return self.sizes[::-1] if self.reverse else self.sizes
+    def walked(self, steps: Sequence[V]) -> list[V]:
+        """What belongs to each step, from order of time into the order of the walk."""
+        return list(steps[::-1] if self.reverse else steps)
 
     def before(self, after: Tensor, start: Tensor) -> Tensor:
         """The state before every step ``[N, ·]``, given the state after it and the start ``[R, ·]``."""

@@ -22,12 +22,12 @@ from .hand_lstm import LSTM
 from .hand_rnn import RNN_RELU, RNN_TANH
 from .layer import Layer, LayerResult, Runner
 from .plan import Plan
+from .products import large_products
 
 __all__ = ["STRATEGIES", "Facts", "Strategy", "facts_of", "strategy_for"]
 
 _KERNELS = {kernel.cell: kernel for kernel in (RNN_RELU, RNN_TANH, LSTM, GRU)}
 _ONEDNN_DTYPES = (torch.float32, torch.bfloat16)
-_SIMPLE = (Cell.RNN_RELU, Cell.RNN_TANH)
 
 
 class Facts(NamedTuple):
@@ -43,6 +43,8 @@ class Facts(NamedTuple):
         extras: skip input, cell clip or projection, which torch's operations lack or run slowly.
         every: the states of every step are wanted.
         onednn: oneDNN has a fused LSTM for this dtype.
+        prefers_torch: without gradients, torch's own loop over steps is at least as fast as ours: for an LSTM,
+            and for a GRU whose products are too small for oneDNN.
     """
 
     cell: Cell
@@ -53,6 +55,7 @@ class Facts(NamedTuple):
     extras: bool
     every: bool
     onednn: bool
+    prefers_torch: bool
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,8 @@ STRATEGIES = (
     ),
     Strategy(
         "dense",
-        "GRU, or LSTM in another dtype, without gaps and without gradients",
-        lambda f: f.cell not in _SIMPLE and not (f.gaps or f.gradients or f.extras or f.every),
+        "LSTM in another dtype, or a GRU of few rows, without gaps and without gradients",
+        lambda f: f.prefers_torch and not (f.gaps or f.gradients or f.extras or f.every),
         dense,
     ),
     Strategy(
@@ -105,8 +108,8 @@ STRATEGIES = (
     ),
     Strategy(
         "packed",
-        "LSTM or GRU with gaps, without gradients",
-        lambda f: f.cell not in _SIMPLE and not (f.gradients or f.extras or f.every),
+        "LSTM with other gaps, or a GRU of few rows, without gradients",
+        lambda f: f.prefers_torch and not (f.gradients or f.extras or f.every),
         packed,
     ),
     Strategy("hand", "everything else", lambda _: True, by_hand),
@@ -132,6 +135,8 @@ def facts_of(request: Request, plan: Plan, layer: int) -> Facts:
         extras=skips or d.cell_clip is not None or d.proj_size > 0,
         every=request.return_states is ReturnStates.ALL,
         onednn=request.x.dtype in _ONEDNN_DTYPES,
+        prefers_torch=d.cell is Cell.LSTM
+        or (d.cell is Cell.GRU and not large_products(sum(plan.sizes), request.x)),
     )
 
 
