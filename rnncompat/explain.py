@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from .backends import BACKENDS, Request
 from .descriptor import RNNDescriptor
 from .functional import read_request
+from .inputs import read_input
+from .layout import layout_of
 from .state import StateLike
 from .weights import RNNWeights
 
@@ -35,10 +39,10 @@ class Explanation:
 
 def explain(
     descriptor: RNNDescriptor,
-    weights: RNNWeights,
     x: Any,
     state: StateLike = None,
     *,
+    weights: RNNWeights | None = None,
     lengths: Any = None,
     mask: Any = None,
     resets: Any = None,
@@ -52,10 +56,10 @@ def explain(
     """Says what :func:`rnn_forward` would do with the same arguments, without doing it.
 
     Args:
-        descriptor: as in :func:`rnn_forward`, like all that follow.
-        weights: see there.
+        descriptor: as in :func:`rnn_forward`, like all the rest but *weights*.
         x: see there.
         state: see there.
+        weights: the weights of the call; if None, such as are being trained where gradients are recorded.
         lengths: see there.
         mask: see there.
         resets: see there.
@@ -72,11 +76,14 @@ def explain(
     Example:
         >>> import torch
         >>> descriptor = RNNDescriptor("gru", input_size=3, hidden_size=4)
-        >>> weights = RNNWeights.init(descriptor)
-        >>> print(explain(descriptor, weights, torch.zeros(5, 2, 3)))
+        >>> print(explain(descriptor, torch.zeros(5, 2, 3)))
         aten: layer 0: hand
         reference: no: aten comes before it
     """
+    if weights is None:
+        data = read_input(x, lengths, mask, batch_first).batch.data
+        flat = data.new_zeros(layout_of(descriptor).size)
+        weights = RNNWeights(descriptor, flat).requires_grad_(torch.is_grad_enabled())
     _, request = read_request(
         descriptor,
         weights.by_layer(),

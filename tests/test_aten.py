@@ -9,6 +9,7 @@ from compare import assert_bitwise, assert_same
 from hypothesis import given, settings
 
 from rnncompat import RNNDescriptor, RNNWeights, UnsupportedError, rnn_forward
+from rnncompat.versions import TORCH_RELEASE
 
 
 def results(case, backend, dtype=torch.float64, **options):
@@ -102,3 +103,19 @@ def test_what_it_cannot_do_is_refused_and_auto_goes_elsewhere():
     step = 1e-3
     ahead, behind = (rnn_forward(descriptor, weights, x + sign * step)[0] for sign in (1, -1))
     torch.testing.assert_close(tangent, (ahead - behind) / (2 * step), rtol=1e-2, atol=1e-3)
+
+
+@pytest.mark.skipif(TORCH_RELEASE < (2, 0), reason="torch.func comes with torch 2.0")
+def test_torch_func_goes_through_the_definition():
+    descriptor = RNNDescriptor("gru", 2, 3)
+    weights = RNNWeights.init(descriptor, dtype=torch.float64)
+    x = torch.randn(6, 4, 2, dtype=torch.float64)  # [B, T, I]: one sample a row
+
+    def loss(flat, sample):
+        output, _ = rnn_forward(descriptor, RNNWeights(descriptor, flat), sample[:, None])
+        return (output**2).sum()
+
+    flat = weights.flat.detach()
+    per_sample = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(flat, x)
+    one_by_one = [torch.autograd.grad(loss(weights.flat, sample), weights.flat)[0] for sample in x]
+    assert_same(torch.stack(one_by_one), per_sample)

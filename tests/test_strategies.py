@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from cases import cases
@@ -60,7 +62,7 @@ def explained(cell="lstm", *, dtype=torch.float32, gradients=False, steps=T, ext
     descriptor = RNNDescriptor(cell, H if (extra or {}).get("input_mode") else I, H, **(extra or {}))
     weights = RNNWeights.init(descriptor, dtype=dtype).requires_grad_(gradients)
     x = torch.zeros(steps, B, descriptor.input_size, dtype=dtype)
-    text = str(explain(descriptor, weights, x, **options))
+    text = str(explain(descriptor, x, weights=weights, **options))
     rnn_forward(descriptor, weights, x, **options)  # what is explained runs
     return text
 
@@ -117,7 +119,15 @@ def test_explain_names_the_reasons_of_the_others():
     text = explained("gru", algorithm="auto", backend="reference")
     assert text.splitlines()[0].startswith("reference")
     descriptor = RNNDescriptor("gru", I, H)
-    weights = RNNWeights.init(descriptor)
-    refused = explain(descriptor, weights, torch.zeros(T, B, I), algorithm="standard")
+    refused = explain(descriptor, torch.zeros(T, B, I), algorithm="standard")
     assert refused.backend is None
     assert "aten: no: it has no algorithm 'standard'" in str(refused)
+    assert "layer 0: hand" in str(explain(descriptor, torch.zeros(T, B, I)))
+    with torch.no_grad():
+        assert "layer 0: dense" in str(explain(descriptor, torch.zeros(T, B, I)))
+
+
+def test_the_guide_has_the_table():
+    guide = (Path(__file__).parents[1] / "docs" / "backends.md").read_text(encoding="utf-8")
+    for row in STRATEGIES:
+        assert f"| `{row.name}` | {row.when} |" in guide

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
 from torch.autograd import forward_ad
 
 __all__ = ["transforms_active"]
@@ -20,10 +19,6 @@ def _find_probe() -> Callable[[], bool]:
 _in_transform = _find_probe()
 
 
-def transforms_active(*tensors: Tensor | None) -> bool:
-    """Whether a torch.func transform is running, or a tensor carries a forward-mode tangent."""
-    if _in_transform():
-        return True
-    if forward_ad._current_level < 0:
-        return False
-    return any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors)  # type: ignore[no-untyped-call]  # torch's own gap
+def transforms_active() -> bool:
+    """Whether a torch.func transform or a level of forward-mode differentiation is running."""
+    return _in_transform() or forward_ad._current_level >= 0

@@ -34,7 +34,7 @@ class AtenBackend(Backend):
             return f"it runs on the CPU, and the input is on {request.x.device}"
         if request.x.dtype not in _DTYPES:
             return f"it has no {request.x.dtype}"
-        if transforms_active(request.x, *request.state):
+        if transforms_active():
             return "its kernels have no rules for torch.func's transforms and forward-mode derivatives"
         return None
 
@@ -115,7 +115,7 @@ def _states(request: Request, plan: Plan, results: list[LayerResult]) -> RNNStat
 def _nothing_real(request: Request) -> Result:
     """Padding and the given state; every tensor stays in the graph, with a gradient of zero."""
     d = request.descriptor
-    tensors = [request.x.masked_fill(request.x != request.x, 0), *(t for w in request.weights for t in w)]
+    tensors = [request.x, *(t for w in request.weights for t in w)]
     sums = torch.stack([t.sum() for t in tensors if t is not None])
     anchor = sums.sum().masked_fill(torch.ones((), dtype=torch.bool, device=sums.device), 0)
     steps, batch = request.x.shape[:2]

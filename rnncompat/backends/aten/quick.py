@@ -62,7 +62,7 @@ def _fits(d: RNNDescriptor, weight: Tensor, x: Tensor, h: Tensor, c: Tensor | No
         and h.is_cpu
         and (c is None or (c.shape == h.shape and c.dtype is dtype and c.is_cpu))
         and not autocast_enabled("cpu")
-        and not transforms_active(x, h, c)
+        and not transforms_active()
     )
 
 
