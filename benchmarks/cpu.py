@@ -229,7 +229,7 @@ def measure(row: Row, budget: float) -> tuple[float, float]:
     row.other(), row.ours()
     once = max(time.process_time() - begin, 1e-6)
     inner = max(1, int(2e-3 / once))  # so that one sample is well above the clock's grain
-    for _ in range(max(5, min(200, int(budget / once / inner)))):
+    for _ in range(max(3, min(200, int(budget / once / inner)))):
         for run, times in zip((row.other, row.ours), sides, strict=True):
             begin = time.process_time()
             for _ in range(inner):

@@ -13,6 +13,7 @@ from .backends import BACKENDS
 from .descriptor import Cell, RNNDescriptor
 from .errors import UnsupportedError
 from .functional import rnn_forward
+from .versions import TORCH_VERSION
 from .weights import RNNWeights
 
 __all__ = ["Report", "SelfTest", "doctor"]
@@ -90,7 +91,7 @@ def _versions() -> dict[str, str]:
     found = {
         "rnncompat": __version__,
         "Python": platform.python_version(),
-        "torch": torch.__version__,
+        "torch": TORCH_VERSION,
         "CUDA": torch.version.cuda,
         "cuDNN": torch.backends.cudnn.version() if torch.cuda.is_available() else None,  # type: ignore[no-untyped-call]  # torch's own gap
         "oneDNN": "yes" if torch.backends.mkldnn.is_available() else None,  # type: ignore[no-untyped-call]  # likewise

@@ -7,9 +7,12 @@ from collections.abc import Callable
 import torch
 from packaging.version import Version
 
-__all__ = ["TORCH_RELEASE", "autocast_enabled", "is_compiling"]
+__all__ = ["TORCH_RELEASE", "TORCH_VERSION", "autocast_enabled", "is_compiling"]
 
-TORCH_RELEASE: tuple[int, ...] = Version(torch.__version__).release
+TORCH_VERSION: str = torch.__version__
+"""As torch says it, for people to read."""
+
+TORCH_RELEASE: tuple[int, ...] = Version(TORCH_VERSION).release
 """Compared instead of the version itself: Debian's 1.13 calls itself ``1.13.0a0``, which is below 1.13."""
 
 if TORCH_RELEASE >= (2, 3):

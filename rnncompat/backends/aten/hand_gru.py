@@ -55,19 +55,22 @@ class _GRU(Kernel):
         grads: tuple[Tensor | None, ...],
     ) -> Gradients:
         (y,), (dy,), (rz, n, recurrent_n) = outputs, grads, kept
-        total, hidden = y.shape
-        dh = StateGradient(order, own(dy, y), a.h0)
-        h_before = order.before(y, a.h0)
-        dgates = y.new_empty(total, 3 * hidden)
+        dh, h_before, hidden = StateGradient(order, own(dy, y), a.h0), order.before(y, a.h0), y.shape[1]
+        dgates, weight = y.new_empty(len(y), 3 * hidden), a.weight_hh
         parts, by_gate = order_parts(order, dgates, 3)
         slope_n = torch.empty_like(n)  # of h' with respect to the argument of n's tanh
         for block in order.blocks_back(3 * hidden):
-            k, z = _slopes(block.low, block.high, h_before, rz, n, recurrent_n, slope_n)
-            for step, k_t, z_t in rows_of(block, order, k, z):
-                d = dh.steps[step]
-                torch.mul(d[:, None], k_t, out=by_gate[step])
-                for target, rows in dh.flow[step]:
-                    _flow(target, rows, d, z_t, parts[step], a.weight_hh)
+            rows = slice(block.low, block.high)
+            # The slopes are written where the gradients go and become them, step by step, in place.
+            _slopes(h_before[rows], rz[rows], n[rows], recurrent_n[rows], slope_n[rows], dgates[rows])
+            for step, z in rows_of(block, order, rz[rows, hidden:]):
+                d, dgate = dh.steps[step], parts[step]
+                by_gate[step].mul_(d[:, None])
+                for place, some in dh.flow[step]:
+                    if some is None:
+                        place.addcmul_(d, z).addmm_(dgate, weight)
+                    else:
+                        place.addcmul_(d[some], z[some]).addmm_(dgate[some], weight)
         return _all_gradients(a, dgates, dh.total, slope_n, h_before, dh.start)
 
 
@@ -93,23 +96,16 @@ def order_parts(order: Order, gates: Tensor, count: int) -> tuple[list[Tensor], 
 
 
 def _slopes(
-    low: int, high: int, h_before: Tensor, rz: Tensor, n: Tensor, recurrent_n: Tensor, slope_n: Tensor
-) -> tuple[Tensor, Tensor]:
-    """``dh'/d(gates)`` as the recurrent side sees them ``[rows, 3, H]``, and z; fills *slope_n*."""
-    rows, hidden = slice(low, high), n.shape[1]
-    r, z, new = rz[rows, :hidden], rz[rows, hidden:], n[rows]
-    q = torch.mul(1 - z, 1 - new * new, out=slope_n[rows])
-    k = n.new_empty(high - low, 3, hidden)
-    to_recurrent = torch.mul(q, r, out=k[:, 2])
-    torch.mul(to_recurrent * recurrent_n[rows], 1 - r, out=k[:, 0])
-    torch.mul(h_before[rows] - new, z * (1 - z), out=k[:, 1])
-    return k, z
-
-
-def _flow(target: Tensor, rows: slice | None, d: Tensor, z: Tensor, dgates: Tensor, weight: Tensor) -> None:
-    if rows is not None:
-        d, z, dgates = d[rows], z[rows], dgates[rows]
-    target.addcmul_(d, z).addmm_(dgates, weight)
+    h_before: Tensor, rz: Tensor, n: Tensor, recurrent_n: Tensor, slope_n: Tensor, dgates: Tensor
+) -> None:
+    """Fills *dgates* with ``dh'/d(gates)`` as the recurrent side sees them, and *slope_n* as the input side does."""
+    hidden = n.shape[1]
+    r, z = rz[:, :hidden], rz[:, hidden:]
+    k_r, k_z, k_n = dgates.view(len(n), 3, hidden).unbind(1)
+    torch.mul(1 - z, 1 - n * n, out=slope_n)
+    torch.mul(slope_n, r, out=k_n)
+    torch.mul(k_n * recurrent_n, 1 - r, out=k_r)
+    torch.mul(h_before - n, z * (1 - z), out=k_z)
 
 
 def _all_gradients(

@@ -64,23 +64,28 @@ class _LSTM(Kernel):
         dh = StateGradient(order, own(dy, y), a.h0)
         dc = StateGradient(order, own(dc_outside, c), a.c0)
         c_before = order.before(c, a.c0)
-        dgates = torch.empty_like(gates)
+        dgates, weight = torch.empty_like(gates), a.weight_hh
         parts, by_gate = order_parts(order, dgates, 4)
         dm = dh.total if a.weight_hr is None else torch.empty_like(m)
         dm_parts = dm.split(order.sizes)  # type: ignore[no-untyped-call]  # torch's own gap
         for block in order.blocks_back(6 * m.shape[1]):
             rows = slice(block.low, block.high)
-            for step, k, k_o, k_c, k_f in rows_of(
-                block, order, *_slopes(gates[rows], c[rows], c_before[rows], clip)
-            ):
+            # The slopes are written where the gradients go and become them, step by step, in place.
+            slopes = _slopes(gates[rows], c[rows], c_before[rows], clip, dgates[rows])
+            for step, k_c, k_f in rows_of(block, order, *slopes):
                 if a.weight_hr is not None:
                     torch.mm(dh.steps[step], a.weight_hr, out=dm_parts[step])
-                dm_t, dc_t, dgates_t = dm_parts[step], dc.steps[step], by_gate[step]
+                dm_t, dc_t, dgate = dm_parts[step], dc.steps[step], by_gate[step]
                 dc_t.addcmul_(dm_t, k_c)
-                torch.mul(dc_t[:, None], k, out=dgates_t[:, :3])
-                torch.mul(dm_t, k_o, out=dgates_t[:, 3])
-                for (h_place, part), (c_place, _) in zip(dh.flow[step], dc.flow[step], strict=True):
-                    _flow(h_place, c_place, part, parts[step], dc_t, k_f, a.weight_hh)
+                dgate[:, :3].mul_(dc_t[:, None])
+                dgate[:, 3].mul_(dm_t)
+                for (h_place, some), (c_place, _) in zip(dh.flow[step], dc.flow[step], strict=True):
+                    if some is None:
+                        h_place.addmm_(parts[step], weight)
+                        c_place.addcmul_(dc_t, k_f)
+                    else:
+                        h_place.addmm_(parts[step][some], weight)
+                        c_place.addcmul_(dc_t[some], k_f[some])
         result = gradients(a, dgates, order.before(y, a.h0), dh.start)
         dweight_hr = rows_product(dh.total, m) if needed(a.weight_hr) else None
         return result._replace(weight_hr=dweight_hr, c0=dc.start)
@@ -90,34 +95,20 @@ def _clipped(c: Tensor, clip: Clip) -> Tensor:
     return c if clip is None else c.clamp(*clip)
 
 
-def _slopes(gates: Tensor, c: Tensor, c_before: Tensor, clip: Clip) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Of c' by i f g ``[rows, 3, H]``; of m by o; of m by c'; of c' by c: ``[rows, H]`` each."""
+def _slopes(gates: Tensor, c: Tensor, c_before: Tensor, clip: Clip, dgates: Tensor) -> tuple[Tensor, Tensor]:
+    """Fills *dgates* with the slopes of c' by i f g and of m by o; returns those of m by c' and of c' by c."""
     i, f, g, o = gates.view(len(gates), 4, -1).unbind(1)
+    k_i, k_f, k_g, k_o = dgates.view(len(gates), 4, -1).unbind(1)
     tanh_c = torch.tanh(_clipped(c, clip))
-    k = gates.new_empty(len(gates), 3, c.shape[1])
-    torch.mul(g, i * (1 - i), out=k[:, 0])
-    torch.mul(_clipped(c_before, clip), f * (1 - f), out=k[:, 1])
-    torch.mul(i, 1 - g * g, out=k[:, 2])
-    k_o, k_c, k_f = tanh_c * o * (1 - o), o * (1 - tanh_c * tanh_c), f
+    torch.mul(g, i * (1 - i), out=k_i)
+    torch.mul(_clipped(c_before, clip), f * (1 - f), out=k_f)
+    torch.mul(i, 1 - g * g, out=k_g)
+    torch.mul(tanh_c, o * (1 - o), out=k_o)
+    by_c, through = o * (1 - tanh_c * tanh_c), f
     if clip is not None:
         # cuDNN's rule: the gradient is 1 inside the closed range and 0 outside.
-        k_c, k_f = (k * ((v >= clip[0]) & (v <= clip[1])) for k, v in ((k_c, c), (k_f, c_before)))
-    return k, k_o, k_c, k_f
-
-
-def _flow(
-    h_place: Tensor,
-    c_place: Tensor,
-    rows: slice | None,
-    dgates: Tensor,
-    dc: Tensor,
-    k_f: Tensor,
-    weight: Tensor,
-) -> None:
-    if rows is not None:
-        dgates, dc, k_f = dgates[rows], dc[rows], k_f[rows]
-    h_place.addmm_(dgates, weight)
-    c_place.addcmul_(dc, k_f)
+        by_c, through = (k * ((v >= clip[0]) & (v <= clip[1])) for k, v in ((by_c, c), (through, c_before)))
+    return by_c, through
 
 
 LSTM = _LSTM()
