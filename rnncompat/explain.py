@@ -9,7 +9,7 @@ import torch
 
 from .backends import BACKENDS, Request
 from .descriptor import RNNDescriptor
-from .functional import read_request
+from .functional import Options, read_request
 from .inputs import read_input
 from .layout import layout_of
 from .state import StateLike
@@ -84,11 +84,7 @@ def explain(
         data = read_input(x, lengths, mask, batch_first).batch.data
         flat = data.new_zeros(layout_of(descriptor).size)
         weights = RNNWeights(descriptor, flat).requires_grad_(torch.is_grad_enabled())
-    _, request = read_request(
-        descriptor,
-        weights.by_layer(),
-        x,
-        state,
+    options = Options(
         lengths=lengths,
         mask=mask,
         resets=resets,
@@ -98,6 +94,7 @@ def explain(
         return_states=return_states,
         algorithm=algorithm,
     )
+    _, request = read_request(descriptor, weights.by_layer(), x, state, options)
     return _explain(request, backend)
 
 

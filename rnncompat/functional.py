@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
@@ -24,12 +24,27 @@ from .state import RNNState, StateLike, full_state
 from .steps import check_flags
 from .weights import LayerWeights, RNNWeights
 
-__all__ = ["read_request", "rnn_forward", "rnn_step", "run_layers", "step_layers"]
+__all__ = ["Options", "read_request", "rnn_forward", "rnn_step", "run_layers", "step_layers"]
 
 Layers = tuple[LayerWeights, ...]
 
 X = TypeVar("X", Tensor, PackedSequence, SequenceBatch, list[Tensor])
 """What kind goes in comes out."""
+
+
+class Options(NamedTuple):
+    """The options of a call of :func:`rnn_forward`, which says what each means; not checked yet."""
+
+    lengths: Any = None
+    mask: Any = None
+    resets: Any = None
+    reset_to: str = "zeros"
+    batch_first: bool = False
+    training: bool = False
+    padding_value: float = 0.0
+    return_states: str = "last"
+    backend: str = "auto"
+    algorithm: str = "auto"
 
 
 def rnn_forward(
@@ -98,11 +113,7 @@ def rnn_forward(
         (torch.Size([5, 2, 4]), torch.Size([1, 2, 4]))
     """
     _check_network(descriptor, weights)
-    return run_layers(
-        descriptor,
-        weights.by_layer(),
-        x,
-        state,
+    options = Options(
         lengths=lengths,
         mask=mask,
         resets=resets,
@@ -114,63 +125,23 @@ def rnn_forward(
         backend=backend,
         algorithm=algorithm,
     )
+    return run_layers(descriptor, weights.by_layer(), x, state, options)
 
 
 def run_layers(
-    descriptor: RNNDescriptor,
-    layers: Layers,
-    x: X,
-    state: StateLike,
-    *,
-    lengths: Any = None,
-    mask: Any = None,
-    resets: Any = None,
-    reset_to: str = "zeros",
-    batch_first: bool = False,
-    training: bool = False,
-    padding_value: float = 0.0,
-    return_states: str = "last",
-    backend: str = "auto",
-    algorithm: str = "auto",
+    descriptor: RNNDescriptor, layers: Layers, x: X, state: StateLike, options: Options
 ) -> tuple[X, RNNState]:
     """As :func:`rnn_forward`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
-    given, request = read_request(
-        descriptor,
-        layers,
-        x,
-        state,
-        lengths=lengths,
-        mask=mask,
-        resets=resets,
-        reset_to=reset_to,
-        batch_first=batch_first,
-        training=training,
-        padding_value=padding_value,
-        return_states=return_states,
-        algorithm=algorithm,
-    )
-    output, final = select(request, backend).forward(request)
+    given, request = read_request(descriptor, layers, x, state, options)
+    output, final = select(request, options.backend).forward(request)
     return given.as_given(output), final if given.batched else _without_batch(final)
 
 
 def read_request(
-    descriptor: RNNDescriptor,
-    layers: Layers,
-    x: Any,
-    state: StateLike,
-    *,
-    lengths: Any,
-    mask: Any,
-    resets: Any,
-    reset_to: str,
-    batch_first: bool,
-    training: bool,
-    return_states: str,
-    algorithm: str,
-    padding_value: float = 0.0,
+    descriptor: RNNDescriptor, layers: Layers, x: Any, state: StateLike, options: Options
 ) -> tuple[Input, Request]:
     """Checks the arguments of a call once and brings them into the form that backends take."""
-    given = read_input(x, lengths, mask, batch_first)
+    given = read_input(x, options.lengths, options.mask, options.batch_first)
     data = given.batch.data
     _check_input(descriptor, layers, data)
     request = Request(
@@ -180,12 +151,12 @@ def read_request(
         state=full_state(descriptor, state, data, given.batched),
         real=given.batch.real,
         lengths=given.batch.known_lengths,
-        resets=_read_resets(resets, given, batch_first),
-        reset_to=check_choice("reset_to", reset_to, ResetTo),
-        training=training,
-        padding_value=_check_number("padding_value", padding_value),
-        return_states=check_choice("return_states", return_states, ReturnStates),
-        algorithm=check_choice("algorithm", algorithm, Algorithm),
+        resets=_read_resets(options.resets, given, options.batch_first),
+        reset_to=check_choice("reset_to", options.reset_to, ResetTo),
+        training=options.training,
+        padding_value=_check_number("padding_value", options.padding_value),
+        return_states=check_choice("return_states", options.return_states, ReturnStates),
+        algorithm=check_choice("algorithm", options.algorithm, Algorithm),
     )
     return given, request
 
@@ -251,7 +222,8 @@ def step_layers(
         raise bad_type("x_t", x_t, "a tensor")
     if x_t.dim() not in (1, 2):
         raise bad_shape("x_t", x_t, "[B, I] or, unbatched, [I]", "rnn_forward() takes whole sequences.")
-    output, state = run_layers(descriptor, layers, x_t[None], state, training=training, backend=backend)
+    options = Options(training=training, backend=backend)
+    output, state = run_layers(descriptor, layers, x_t[None], state, options)
     return output[0], state
 
 

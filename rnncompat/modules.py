@@ -10,7 +10,7 @@ from typing_extensions import Self
 
 from .descriptor import Bias, Cell, InputMode, RNNDescriptor
 from .errors import UnsupportedError, bad_type, bad_value
-from .functional import X, run_layers, step_layers
+from .functional import Options, X, run_layers, step_layers
 from .packing import Device, WeightsModule
 from .state import RNNState, StateLike
 
@@ -100,11 +100,7 @@ class RNNBase(WeightsModule, Generic[S]):
             :class:`rnncompat.RNNState`, which unpacks as ``(h, c)``, for RNN and GRU the tensor h:
             h ``[L*D, B, P or H]``, c ``[L*D, B, H]``.
         """
-        output, after = run_layers(
-            self.descriptor,
-            self.layers(),
-            x,
-            state,
+        options = Options(
             lengths=lengths,
             mask=mask,
             resets=resets,
@@ -116,6 +112,7 @@ class RNNBase(WeightsModule, Generic[S]):
             backend=backend,
             algorithm=algorithm,
         )
+        output, after = run_layers(self.descriptor, self.layers(), x, state, options)
         return output, self._returned(after)
 
     def step(self, x_t: Tensor, state: StateLike = None, *, backend: str = "auto") -> tuple[Tensor, S]:
