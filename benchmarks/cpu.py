@@ -33,39 +33,20 @@ SHAPES = [(50, 1, 64, 128), (1000, 4, 64, 64), (100, 32, 128, 256), (512, 16, 25
 
 @dataclass
 class Row:
-    """One comparison: *other* and *ours* do the same work."""
+    """One comparison: *other* and *ours* do the same work, in inference mode or with a backward pass from ones."""
 
     group: str
     label: str
     other: Callable[[], Any]
     ours: Callable[[], Any]
     goal: float
+    training: bool = False
 
 
 def pair(cell: str, inputs: int, hidden: int, **options: Any) -> tuple[Any, Any]:
     """A module of torch.nn and ours with the same weights."""
     other = CELLS[cell](inputs, hidden, **options)
     return other, getattr(rnncompat, cell).from_torch(other)
-
-
-def trained(run: Callable[[], torch.Tensor]) -> Callable[[], None]:
-    """The forward call *run* and its backward pass, from ones."""
-
-    def step() -> None:
-        output = run()
-        output.backward(torch.ones_like(output))
-
-    return step
-
-
-def without_gradients(run: Callable[[], Any]) -> Callable[[], Any]:
-    """*run* in inference mode."""
-
-    def step() -> Any:
-        with torch.inference_mode():
-            return run()
-
-    return step
 
 
 def dense_rows() -> Iterator[Row]:
@@ -78,16 +59,16 @@ def dense_rows() -> Iterator[Row]:
             small, large = batch <= 4, batch >= 16 and hidden >= 256
             goal = {True: 2.5, False: 1.05}[small] if cell != "LSTM" and (small or large) else 0.95
             a, b = lambda m=other, x=x: m(x)[0], lambda m=ours, x=x: m(x)[0]
-            yield Row("dense inference", f"{cell} {shape}", without_gradients(a), without_gradients(b), 0.95)
-            yield Row("dense training", f"{cell} {shape}", trained(a), trained(b), goal)
+            yield Row("dense inference", f"{cell} {shape}", a, b, 0.95)
+            yield Row("dense training", f"{cell} {shape}", a, b, goal, training=True)
     shape = (100, 32, 128, 256)
     for cell in CELLS:
         other, ours = pair(cell, 128, 256, num_layers=2, bidirectional=True)
         x = torch.randn(100, 32, 128, requires_grad=True)
         a, b = lambda m=other, x=x: m(x)[0], lambda m=ours, x=x: m(x)[0]
         label = f"{cell} {shape}, 2 layers, 2 directions"
-        yield Row("dense inference", label, without_gradients(a), without_gradients(b), 0.95)
-        yield Row("dense training", label, trained(a), trained(b), 0.95)
+        yield Row("dense inference", label, a, b, 0.95)
+        yield Row("dense training", label, a, b, 0.95, training=True)
 
 
 def other_dense_rows() -> Iterator[Row]:
@@ -107,11 +88,11 @@ def other_dense_rows() -> Iterator[Row]:
             yield Row(
                 "dense inference",
                 f"{cell} {shape}, {label}",
-                without_gradients(a),
-                without_gradients(b),
+                a,
+                b,
                 0.95,
             )
-            yield Row("dense training", f"{cell} {shape}, {label}", trained(a), trained(b), 0.95)
+            yield Row("dense training", f"{cell} {shape}, {label}", a, b, 0.95, training=True)
 
 
 def ragged_rows() -> Iterator[Row]:
@@ -134,10 +115,8 @@ def ragged_rows() -> Iterator[Row]:
         extra = ", 2 layers, 2 directions" if options else ""
         label = f"{cell} {(steps, batch, inputs, hidden)}{extra}"
         goal = 1.3 if options else 4.0 if steps >= 512 else 2.0
-        yield Row(
-            "ragged inference", label, without_gradients(through_packing), without_gradients(direct), 1.0
-        )
-        yield Row("ragged training", label, trained(through_packing), trained(direct), goal)
+        yield Row("ragged inference", label, through_packing, direct, 1.0)
+        yield Row("ragged training", label, through_packing, direct, goal, training=True)
 
 
 def step_rows() -> Iterator[Row]:
@@ -152,8 +131,8 @@ def step_rows() -> Iterator[Row]:
             yield Row(
                 "one step",
                 label,
-                without_gradients(lambda m=other, x=x, s=state: m(x[None], s)),
-                without_gradients(lambda m=ours, x=x, s=state: m.step(x, s)),
+                lambda m=other, x=x, s=state: m(x[None], s),
+                lambda m=ours, x=x, s=state: m.step(x, s),
                 wanted,
             )
     for cell in CELLS:
@@ -170,8 +149,8 @@ def step_rows() -> Iterator[Row]:
         yield Row(
             "sequence call",
             label,
-            without_gradients(loop),
-            without_gradients(lambda m=module, x=x: m(x)),
+            loop,
+            lambda m=module, x=x: m(x),
             goal,
         )
 
@@ -187,8 +166,8 @@ def legacy_rows() -> Iterator[Row]:
         yield Row(
             "legacy step",
             f"legacy.forward {cell} H=128, one vector, against torch.nn.{cell}Cell",
-            without_gradients(lambda m=module, x=x, s=theirs: m(x[None], s if len(s) == 2 else s[0])),
-            without_gradients(lambda r=rnn, x=x, s=states: legacy.forward(r, x, *s)),
+            lambda m=module, x=x, s=theirs: m(x[None], s if len(s) == 2 else s[0]),
+            lambda r=rnn, x=x, s=states: legacy.forward(r, x, *s),
             1 / 1.4,
         )
 
@@ -202,19 +181,19 @@ def option_rows() -> Iterator[Row]:
         resets = torch.rand(steps, batch, generator=torch.Generator().manual_seed(0)) < 0.05
         plain, cut = lambda m=module, x=x: m(x)[0], lambda m=module, x=x, r=resets: m(x, resets=r)[0]
         label = f"{cell} (64, 128, 256, 256), 5 % resets, against no resets"
-        yield Row("resets", label + ", inference", without_gradients(plain), without_gradients(cut), 1 / 1.5)
-        yield Row("resets", label + ", training", trained(plain), trained(cut), 1 / 1.5)
+        yield Row("resets", label + ", inference", plain, cut, 1 / 1.5)
+        yield Row("resets", label + ", training", plain, cut, 1 / 1.5, training=True)
         every = lambda m=module, x=x: m(x, return_states="all")[0]  # noqa: E731  # beside its twin
         label = f"{cell} (64, 128, 256, 256), states of every step, against the last"
-        yield Row("all states", label, without_gradients(plain), without_gradients(every), 1 / 3.5)
+        yield Row("all states", label, plain, every, 1 / 3.5)
     if HALF_ON_CPU:
         for cell in CELLS:
             other, ours = pair(cell, 128, 256, dtype=torch.float16)
             x = torch.randn(100, 32, 128, dtype=torch.float16, requires_grad=True)
             a, b = lambda m=other, x=x: m(x)[0], lambda m=ours, x=x: m(x)[0]
             label = f"{cell} (100, 32, 128, 256)"
-            yield Row("float16", label + " inference", without_gradients(a), without_gradients(b), 4.0)
-            yield Row("float16", label + " training", trained(a), trained(b), 4.0)
+            yield Row("float16", label + " inference", a, b, 4.0)
+            yield Row("float16", label + " training", a, b, 4.0, training=True)
 
 
 GROUPS = (dense_rows, other_dense_rows, ragged_rows, step_rows, legacy_rows, option_rows)
@@ -222,20 +201,40 @@ GROUPS = (dense_rows, other_dense_rows, ragged_rows, step_rows, legacy_rows, opt
 
 def measure(row: Row, budget: float) -> tuple[float, float]:
     """Medians in ms of both sides, run in turn for about *budget* seconds of CPU time."""
+    runs = [with_backward(run) if row.training else run for run in (row.other, row.ours)]
+    with torch.inference_mode(not row.training):
+        return medians(runs, budget)
+
+
+def with_backward(run: Callable[[], torch.Tensor]) -> Callable[[], None]:
+    """The call *run* and its backward pass."""
+
+    def step() -> None:
+        output = run()
+        output.backward(torch.ones_like(output))
+
+    return step
+
+
+def medians(runs: list[Callable[[], Any]], budget: float) -> tuple[float, float]:
+    """As :func:`measure`, for calls that are ready to be timed."""
     sides: tuple[list[float], list[float]] = [], []
-    for run in (row.other, row.ours):
+    for run in runs:
         run()
-    begin = time.process_time()
-    row.other(), row.ours()
-    once = max(time.process_time() - begin, 1e-6)
+    once = max(sum(timed(run, 1) for run in runs), 1e-6)
     inner = max(1, int(2e-3 / once))  # so that one sample is well above the clock's grain
     for _ in range(max(3, min(200, int(budget / once / inner)))):
-        for run, times in zip((row.other, row.ours), sides, strict=True):
-            begin = time.process_time()
-            for _ in range(inner):
-                run()
-            times.append((time.process_time() - begin) / inner * 1e3)
+        for run, times in zip(runs, sides, strict=True):
+            times.append(timed(run, inner) * 1e3)
     return statistics.median(sides[0]), statistics.median(sides[1])
+
+
+def timed(run: Callable[[], Any], times: int) -> float:
+    """Process CPU time of one call in seconds, the mean of *times*."""
+    begin = time.process_time()
+    for _ in range(times):
+        run()
+    return (time.process_time() - begin) / times
 
 
 def machine() -> str:

@@ -139,26 +139,26 @@ def read_weights(rnn: RNNDesc, *inputs: Tensor | None) -> Tensor:
 
 
 def _run(rnn: RNNDesc, weights: RNNWeights, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
-    state: Any = _rows_first(h)[None]  # [1, B, H]
-    descriptor = weights.descriptor
+    vector, descriptor = x.dim() == 1, weights.descriptor
+    state: Any = _state_to_core(h, vector)
     if descriptor.has_cell_state:
-        state = RNNState(state, torch.zeros_like(state) if c is None else _rows_first(c)[None])
-    output, after = rnn_step(descriptor, weights, _rows_first(x), state)  # [B, H]
-    vector = x.dim() == 1
+        state = RNNState(state, torch.zeros_like(state) if c is None else _state_to_core(c, vector))
+    output, after = rnn_step(descriptor, weights, x[None] if vector else x.t(), state)
     return StepOutput(
-        _features_first(output, vector),
-        _features_first(after.h[0], vector).clone(),  # y and ho must not share memory
-        None if after.c is None else _features_first(after.c[0], vector),
+        _from_core(output, vector),
+        _from_core(after.h, vector).clone(),  # y and ho must not share memory
+        None if after.c is None else _from_core(after.c, vector),
     )
 
 
-def _rows_first(t: Tensor) -> Tensor:
-    return t[None] if t.dim() == 1 else t.t()  # [B, F]
+def _state_to_core(t: Tensor, vector: bool) -> Tensor:
+    """``(F,)`` or ``(F, B)`` as ``[1, B, F]``."""
+    return t.view(1, 1, -1) if vector else t.t()[None]
 
 
-def _features_first(t: Tensor, vector: bool) -> Tensor:
-    """``[B, F]`` in the old shape, contiguous."""
-    return t[0] if vector else t.t().contiguous()
+def _from_core(t: Tensor, vector: bool) -> Tensor:
+    """``[B, F]`` or ``[1, B, F]`` in the old shape, contiguous."""
+    return t.reshape(-1) if vector else t.reshape(-1, t.shape[-1]).t().contiguous()
 
 
 def differentiate(

@@ -171,7 +171,7 @@ def full_state(
         h ``[L*D, B, P or H]`` and c ``[L*D, B, H]`` (None unless LSTM), expanded, not copied.
     """
     if state is None:
-        return RNNState.zeros(descriptor, like.shape[1], dtype=like.dtype, device=like.device)
+        return _zeros(descriptor, like)
     h, c = _parts(descriptor, state)
     h = _expand("state.h", h, descriptor.num_pseudo_layers, descriptor.state_size, like, batched)
     if not descriptor.has_cell_state:
@@ -180,6 +180,15 @@ def full_state(
         return RNNState(h, like.new_zeros(*h.shape[:2], descriptor.hidden_size))
     c = _expand("state.c", c, descriptor.num_pseudo_layers, descriptor.hidden_size, like, batched)
     return RNNState(h, c)
+
+
+def _zeros(descriptor: RNNDescriptor, like: Tensor) -> RNNState:
+    """Zeros at full shape; nobody writes into a given state, so one tensor can serve for h and c."""
+    rows = (descriptor.num_pseudo_layers, like.shape[1])
+    h = like.new_zeros(*rows, descriptor.state_size)
+    if not descriptor.has_cell_state:
+        return RNNState(h)
+    return RNNState(h, like.new_zeros(*rows, descriptor.hidden_size) if descriptor.proj_size else h)
 
 
 def _parts(descriptor: RNNDescriptor, state: object) -> tuple[Tensor, Tensor | None]:
