@@ -88,10 +88,10 @@ def new_parameters():
     }
 
 
-def predict_old(desc, p, batch):
-    """Final states ``(H, B)`` and scores ``(B,)``, one letter at a time."""
+def predict_old(desc, p, steps):
+    """Final states ``(H, B)`` and scores ``(B,)`` of a batch, one letter at a time."""
     h = torch.zeros(HIDDEN)
-    for x in steps_of(batch):
+    for x in steps:
         CUDNN.setweights(desc, p["Wi"], p["Wh"], p["b"])
         y, h = CUDNN.forward(desc, x, h)
     return y, p["v"] @ y + p["v0"]
@@ -151,13 +151,17 @@ def train_old(desc, p, names, epochs):
 # ---- the new calls ----------------------------------------------------------------------------------------
 
 
-def predict_new(desc, p, names):
+def padded(names):
+    """All names as one tensor ``[T, B, 26]``, and their lengths."""
+    rows = [one_hot(name).t() for name, _ in names]  # [T_b, 26] each
+    return pad_sequence(rows), [len(row) for row in rows]
+
+
+def predict_new(desc, p, x, lengths):
     """Final states ``[B, H]`` and scores ``[B]`` of all names in one call, with their lengths."""
     descriptor = rnncompat.RNNDescriptor("gru", len(LETTERS), HIDDEN)
     weights = rnncompat.RNNWeights(descriptor, desc.params)  # the old buffer is the new one's layout
-    rows = [one_hot(name).t() for name, _ in names]  # [T_b, 26] each
-    lengths = [len(row) for row in rows]
-    _, state = rnncompat.rnn_forward(descriptor, weights, pad_sequence(rows), lengths=lengths)
+    _, state = rnncompat.rnn_forward(descriptor, weights, x, lengths=lengths)
     final = rnncompat.final_output(descriptor, state)
     return final, final @ p["v"] + p["v0"]
 
@@ -181,14 +185,18 @@ def timed(function, *args, repeats=3):
     return result, best
 
 
-def evaluate_old(desc, p, names):
-    """Final states and scores in the order of *names*, batch by batch of equal length."""
+def evaluate_old(desc, p, batches):
+    """Final states and scores, batch by batch of equal length."""
+    return [predict_old(desc, p, steps) for steps in batches]
+
+
+def in_order(results, batches, names):
+    """The old results as ``[B, H]`` and ``[B]`` in the order of *names*."""
     place = {name: i for i, (name, _) in enumerate(names)}
+    rows = [place[name] for batch in batches for name, _ in batch]
     states, scores = torch.empty(len(names), HIDDEN), torch.empty(len(names))
-    for batch in batches_of_equal_length(names, BATCH):
-        rows = [place[name] for name, _ in batch]
-        y, score = predict_old(desc, p, batch)
-        states[rows], scores[rows] = y.t(), score
+    states[rows] = torch.cat([y.t() for y, _ in results])
+    scores[rows] = torch.cat([score for _, score in results])
     return states, scores
 
 
@@ -203,8 +211,10 @@ def main(epochs):
         desc = CUDNN.RNNDesc[torch.float32](CUDNN.CUDNN_GRU, len(LETTERS), HIDDEN)
         p = new_parameters()
         train_old(desc, p, training, epochs)
-        (old_states, old_scores), old_time = timed(evaluate_old, desc, p, held_out)
-    (new_states, new_scores), new_time = timed(predict_new, desc, p, held_out)
+        batches = list(batches_of_equal_length(held_out, BATCH))
+        results, old_time = timed(evaluate_old, desc, p, [steps_of(batch) for batch in batches])
+    old_states, old_scores = in_order(results, batches, held_out)
+    (new_states, new_scores), new_time = timed(predict_new, desc, p, *padded(held_out))
 
     labels = torch.tensor([label for _, label in held_out])
     accuracy = balanced_accuracy(old_scores, labels)
