@@ -22,7 +22,7 @@ from ...weights import LayerWeights
 from .order import Order, enter
 from .products import linear
 
-__all__ = ["Arguments", "Gradients", "Kernel", "input_gates", "plain", "run_by_hand"]
+__all__ = ["Arguments", "Gradients", "Kernel", "Record", "input_gates", "plain", "run_by_hand"]
 
 Clip = tuple[float, float] | None
 Outputs = tuple[Tensor, ...]
@@ -54,6 +54,14 @@ class Gradients(NamedTuple):
     c0: Tensor | None
 
 
+class Record(NamedTuple):
+    """What the forward pass left, and the gradients of its outputs (None: not used)."""
+
+    outputs: Outputs
+    kept: Outputs
+    grads: tuple[Tensor | None, ...]
+
+
 class Kernel(ABC):
     """The loop of one cell over packed rows and its backward pass."""
 
@@ -64,15 +72,7 @@ class Kernel(ABC):
         """The states after every step, ``(Y [N, P or H],)`` or ``(Y, C [N, H])``, and what backward needs."""
 
     @abstractmethod
-    def backward(
-        self,
-        a: Arguments,
-        order: Order,
-        clip: Clip,
-        outputs: Outputs,
-        kept: Outputs,
-        grads: tuple[Tensor | None, ...],
-    ) -> Gradients:
+    def backward(self, a: Arguments, order: Order, clip: Clip, record: Record) -> Gradients:
         """The gradient of each argument; of x and the weights only where they need one."""
 
 
@@ -101,10 +101,10 @@ class _ByHand(torch.autograd.Function):
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
         kernel, order, clip, count = ctx.call
         saved, size = ctx.saved_tensors, len(Arguments._fields)  # read once: checkpointing allows no more
-        a, outputs, kept = Arguments(*saved[:size]), saved[size : size + count], saved[size + count :]
+        a, record = Arguments(*saved[:size]), Record(saved[size : size + count], saved[size + count :], grads)
         if torch.is_grad_enabled():  # create_graph=True: the gradient is to be differentiated again
             return (None, None, None, *_differentiable(kernel.cell, a, order, clip, grads))
-        return (None, None, None, *kernel.backward(a, order, clip, outputs, kept, grads))
+        return (None, None, None, *kernel.backward(a, order, clip, record))
 
 
 def input_gates(x: Tensor, weight: Tensor | None, bias: Tensor | None, copies: int) -> Tensor:

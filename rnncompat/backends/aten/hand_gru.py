@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...descriptor import Cell
 from .backsweep import StateGradient, gradients, own, recurrent_gradients, rows_of
-from .hand import Arguments, Clip, Gradients, Kernel, Outputs, input_gates
+from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, input_gates
 from .order import Order, enter
 
 __all__ = ["GRU"]
@@ -45,16 +45,8 @@ class _GRU(Kernel):
             h = torch.lerp(n_t, h, z, out=y_t)
         return (y,), (rz, n, recurrent_n)
 
-    def backward(
-        self,
-        a: Arguments,
-        order: Order,
-        clip: Clip,
-        outputs: Outputs,
-        kept: Outputs,
-        grads: tuple[Tensor | None, ...],
-    ) -> Gradients:
-        (y,), (dy,), (rz, n, recurrent_n) = outputs, grads, kept
+    def backward(self, a: Arguments, order: Order, clip: Clip, record: Record) -> Gradients:
+        (y,), (rz, n, recurrent_n), (dy,) = record
         dh, h_before, hidden = StateGradient(order, own(dy, y), a.h0), order.before(y, a.h0), y.shape[1]
         dgates, weight = y.new_empty(len(y), 3 * hidden), a.weight_hh
         parts, by_gate = order_parts(order, dgates, 3)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from ...descriptor import Cell
 from .backsweep import StateGradient, gradients, needed, own, rows_of
-from .hand import Arguments, Clip, Gradients, Kernel, Outputs, input_gates
+from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, input_gates
 from .hand_gru import order_parts
 from .hand_rnn import both_biases
 from .order import Order, enter
@@ -50,16 +50,8 @@ class _LSTM(Kernel):
                 h = torch.mm(h, projection, out=y_t)
         return (y_all, c_all), (gates, m_all)
 
-    def backward(
-        self,
-        a: Arguments,
-        order: Order,
-        clip: Clip,
-        outputs: Outputs,
-        kept: Outputs,
-        grads: tuple[Tensor | None, ...],
-    ) -> Gradients:
-        (y, c), (dy, dc_outside), (gates, m) = outputs, grads, kept
+    def backward(self, a: Arguments, order: Order, clip: Clip, record: Record) -> Gradients:
+        (y, c), (gates, m), (dy, dc_outside) = record
         assert a.c0 is not None
         dh = StateGradient(order, own(dy, y), a.h0)
         dc = StateGradient(order, own(dc_outside, c), a.c0)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...descriptor import Cell
 from .backsweep import StateGradient, gradients, own
-from .hand import Arguments, Clip, Gradients, Kernel, Outputs, input_gates
+from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, input_gates
 from .order import Order, enter
 
 __all__ = ["RNN_RELU", "RNN_TANH"]
@@ -34,16 +34,8 @@ class _RNN(Kernel):
             h = activate(gates.addmm_(h, recurrent))
         return (y,), ()
 
-    def backward(
-        self,
-        a: Arguments,
-        order: Order,
-        clip: Clip,
-        outputs: Outputs,
-        kept: Outputs,
-        grads: tuple[Tensor | None, ...],
-    ) -> Gradients:
-        (y,), (dy,) = outputs, grads
+    def backward(self, a: Arguments, order: Order, clip: Clip, record: Record) -> Gradients:
+        (y,), (dy,) = record.outputs, record.grads
         dh = StateGradient(order, own(dy, y), a.h0)
         dgates, weight = self.slope(y), a.weight_hh  # the slopes become the gradients in place
         walk = zip(
