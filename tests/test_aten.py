@@ -47,8 +47,9 @@ TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 @given(case=cases())
 @settings(max_examples=80)
 def test_other_dtypes(dtype, case):
-    # In 8 to 11 bits two ways of adding up fall on different sides of ReLU's kink now and then.
-    assume(dtype is torch.float32 or case.descriptor.cell is not Cell.RNN_RELU)
+    # In 8 to 11 bits two ways of adding up fall on different sides of a kink now and then.
+    kink = case.descriptor.cell is Cell.RNN_RELU or case.descriptor.cell_clip is not None
+    assume(dtype is torch.float32 or not kink)
     for wanted, given_ in zip(results(case, "reference", dtype), results(case, "aten", dtype), strict=True):
         for expected, actual in zip(wanted, given_, strict=True):
             assert actual.dtype == dtype

@@ -95,12 +95,12 @@ class Case:
 
 
 @st.composite
-def descriptors(draw, *, cells=CELLS, max_layers=3):
-    """Any descriptor; I, H, P, G*H pairwise different unless skip ties I to H."""
+def descriptors(draw, *, cells=CELLS, max_layers=3, plain=False):
+    """Any descriptor, or a plain one; I, H, P, G*H pairwise different unless skip ties I to H."""
     cell = draw(st.sampled_from(cells))
-    skip = draw(st.booleans())
+    skip = not plain and draw(st.booleans())
     hidden = draw(st.sampled_from([3, 5]))
-    lstm = cell == "lstm"
+    extras = cell == "lstm" and not plain
     return RNNDescriptor(
         cell,
         hidden if skip else draw(st.sampled_from([1, 2, 7])),
@@ -109,8 +109,8 @@ def descriptors(draw, *, cells=CELLS, max_layers=3):
         bidirectional=draw(st.booleans()),
         bias=draw(st.sampled_from(BIASES)),
         input_mode="skip" if skip else "linear",
-        proj_size=draw(st.sampled_from([0, 1, hidden - 1])) if lstm else 0,
-        cell_clip=draw(st.sampled_from([None, (-0.3, 0.4)])) if lstm else None,
+        proj_size=draw(st.sampled_from([0, 1, hidden - 1])) if extras else 0,
+        cell_clip=draw(st.sampled_from([None, (-0.3, 0.4)])) if extras else None,
     )
 
 
