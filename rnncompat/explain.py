@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .backends import BACKENDS, Request
+from .backends import BACKENDS, Request, candidates
 from .descriptor import RNNDescriptor
 from .functional import Options, read_request
 from .inputs import read_input
@@ -99,12 +99,13 @@ def explain(
 
 
 def _explain(request: Request, name: str) -> Explanation:
+    allowed = candidates(name)
     chosen, how, reasons = None, "", {}
     for candidate in BACKENDS.values():
         reason = candidate.supports(request)
         if reason is None and chosen is not None:
             reason = f"{chosen} comes before it"
-        if reason is None and name not in ("auto", candidate.name):
+        if reason is None and candidate not in allowed:
             reason = f"{name} was asked for"
         if reason is None:
             chosen, how = candidate.name, candidate.describe(request)

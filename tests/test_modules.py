@@ -329,3 +329,15 @@ def test_modules_work_inside_others_and_on_meta():
         meta.to_empty(device="cpu").load_state_dict(nn.GRU(I, H).state_dict())
     assert not caught
     assert meta(torch.randn(T, B, I))[0].isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["weight_ih_l0", "bias_ih_l0", "bias_hh_l0", "weight_hh_l0"])
+def test_mixed_weights_are_refused_by_a_call_and_by_a_step(name):
+    module = GRU(2, 3)
+    setattr(module, name, torch.nn.Parameter(getattr(module, name).detach().double()))
+    for call in (
+        lambda: module(torch.zeros(4, 5, 2)),
+        lambda: module.step(torch.zeros(5, 2), torch.zeros(1, 5, 3)),
+    ):
+        with pytest.raises(InvalidTypeError, match="the weights mix"):
+            call()

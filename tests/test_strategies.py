@@ -10,7 +10,7 @@ from cases import cases
 from compare import assert_same
 from hypothesis import assume, given, settings
 
-from rnncompat import RNNDescriptor, RNNWeights, explain, rnn_forward
+from rnncompat import InvalidValueError, RNNDescriptor, RNNWeights, explain, rnn_forward
 from rnncompat.backends import Algorithm, Request, ResetTo, ReturnStates
 from rnncompat.backends.aten.backend import _layer, _plan
 from rnncompat.backends.aten.fused import by_cell, by_segments, dense, packed
@@ -130,3 +130,8 @@ def test_the_guide_has_the_table():
     guide = (Path(__file__).parents[1] / "docs" / "backends.md").read_text(encoding="utf-8")
     for row in STRATEGIES:
         assert f"| `{row.name}` | {row.when} |" in guide
+
+
+def test_explain_knows_the_names_that_a_call_knows():
+    with pytest.raises(InvalidValueError, match=r"backend is 'fast'; expected 'auto' or one of"):
+        explain(RNNDescriptor("gru", I, H), torch.zeros(T, B, I), backend="fast")

@@ -2,7 +2,7 @@
 
 from .aten import quick_step
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
-from .select import BACKENDS, select
+from .select import BACKENDS, candidates, select
 
 __all__ = [
     "BACKENDS",
@@ -12,6 +12,7 @@ __all__ = [
     "ResetTo",
     "Result",
     "ReturnStates",
+    "candidates",
     "quick_step",
     "select",
 ]

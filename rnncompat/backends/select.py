@@ -7,10 +7,21 @@ from .aten import AtenBackend
 from .base import Backend, Request
 from .reference import ReferenceBackend
 
-__all__ = ["BACKENDS", "select"]
+__all__ = ["BACKENDS", "candidates", "select"]
 
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (AtenBackend(), ReferenceBackend())}
 """Fastest first; ``"auto"`` takes the first that supports the request."""
+
+
+def candidates(name: str) -> tuple[Backend, ...]:
+    """The backends that may run a call: every one for ``"auto"``, else the one of that name.
+
+    Raises:
+        InvalidValueError: there is no backend of that name.
+    """
+    if name != "auto" and name not in BACKENDS:
+        raise bad_value("backend", name, f"'auto' or one of {list(BACKENDS)}")
+    return tuple(BACKENDS.values()) if name == "auto" else (BACKENDS[name],)
 
 
 def select(request: Request, name: str) -> Backend:
@@ -20,10 +31,8 @@ def select(request: Request, name: str) -> Backend:
         InvalidValueError: there is no backend of that name.
         UnsupportedError: the backend asked for, or every one of them, refuses; the message has the reasons.
     """
-    if name != "auto" and name not in BACKENDS:
-        raise bad_value("backend", name, f"'auto' or one of {list(BACKENDS)}")
     reasons = []
-    for backend in BACKENDS.values() if name == "auto" else (BACKENDS[name],):
+    for backend in candidates(name):
         reason = backend.supports(request)
         if reason is None:
             return backend

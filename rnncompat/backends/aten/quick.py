@@ -42,6 +42,8 @@ def quick_step(
         or d.cell_clip is not None
         or (c is None) is (d.cell is _LSTM)
         or not isinstance(h, Tensor)
+        or not (w_ih.dtype is w_hh.dtype and b_ih.dtype is w_hh.dtype and b_hh.dtype is w_hh.dtype)
+        or not (w_ih.is_cpu and b_ih.is_cpu and b_hh.is_cpu)
         or not _fits(d, w_hh, x, h, c)
     ):
         return None
