@@ -110,13 +110,14 @@ class RNNDesc(metaclass=_ByDtype):
                 f"layers is {layers}; RNNDesc works with 1 layer only, then as now. "
                 "rnncompat.RNNDescriptor(num_layers=...) has more."
             )
-        size = layout_of(RNNDescriptor(read_mode(mode).cell, input, hidden)).size
-        buffer = torch.zeros(size, dtype=type(self).bound_dtype, device=device)
-        self._set_up(read_mode(mode), input, hidden, buffer)
+        mode = read_mode(mode)
+        descriptor = RNNDescriptor(mode.cell, input, hidden)
+        buffer = torch.zeros(layout_of(descriptor).size, dtype=type(self).bound_dtype, device=device)
+        self._set_up(mode, RNNWeights(descriptor, buffer))
 
-    def _set_up(self, mode: cudnnRNNMode_t, inputs: int, hidden: int, buffer: Tensor) -> None:
-        self.mode, self.input, self.hidden = mode, inputs, hidden
-        self.core = RNNWeights(RNNDescriptor(mode.cell, inputs, hidden), buffer)
+    def _set_up(self, mode: cudnnRNNMode_t, core: RNNWeights) -> None:
+        self.mode, self.core = mode, core
+        self.input, self.hidden = core.descriptor.input_size, core.descriptor.hidden_size
         self.source: Tensor | None = None
 
     @property
@@ -157,8 +158,9 @@ class RNNDesc(metaclass=_ByDtype):
         return _restore, origin, {**own, "mode": int(self.mode), "params": self.params}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        layer = (read_mode(state.pop("mode")), state.pop("input"), state.pop("hidden"))
-        self._set_up(*layer, state.pop("params"))
+        mode = read_mode(state.pop("mode"))
+        descriptor = RNNDescriptor(mode.cell, state.pop("input"), state.pop("hidden"))
+        self._set_up(mode, RNNWeights(descriptor, state.pop("params")))
         vars(self).update(state)
 
     def __repr__(self) -> str:

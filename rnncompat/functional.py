@@ -72,7 +72,7 @@ def rnn_forward(
         descriptor: what to compute.
         weights: weights of the same layout, of the dtype and on the device of *x*.
         x: a tensor ``[T, B, I]`` (``[B, T, I]`` if batch_first) or, unbatched, ``[T, I]``; or a
-            ``PackedSequence``, a :class:`SequenceBatch` or a list of ``[T_b, I]``. float32 or float64.
+            ``PackedSequence``, a :class:`SequenceBatch` or a list of ``[T_b, I]``, of a floating-point dtype.
         state: initial state: None for zeros, h alone for RNN and GRU, ``(h, c)`` for an LSTM, where
             ``(h, None)`` means c = 0. Each tensor is ``[L*D, B, ·]``, or one row to repeat over the batch:
             ``[L*D, 1, ·]``, ``[1, ·]``, ``[·]``; ``[B, ·]`` when L*D is 1; ``[L*D, ·]`` beside unbatched

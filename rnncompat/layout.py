@@ -17,9 +17,10 @@ bias is the buffer of the old ``RNNDesc``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 from .descriptor import InputMode, RNNDescriptor
 
@@ -27,6 +28,8 @@ __all__ = ["LAYOUT_VERSION", "Layout", "Slot", "layout_of"]
 
 LAYOUT_VERSION = 1
 """Raised when the order or shape of any slot changes; saved files carry it."""
+
+V = TypeVar("V")
 
 MATRICES = ("weight_ih", "weight_hh", "weight_hr")
 BIASES = ("bias_ih", "bias_hh")
@@ -55,6 +58,13 @@ class Layout:
 
     slots: tuple[Slot, ...]
     size: int
+
+    def by_pseudo_layer(self, values: Sequence[V]) -> list[dict[str, V]]:
+        """*values*, one a slot, as one dictionary a pseudo-layer, by kind of slot."""
+        layers: list[dict[str, V]] = [{} for _ in range(self.slots[-1].pseudo_layer + 1)]
+        for slot, value in zip(self.slots, values, strict=True):
+            layers[slot.pseudo_layer][slot.kind] = value
+        return layers
 
     def in_torch_order(self) -> tuple[Slot, ...]:
         """The slots as ``torch.nn`` registers its parameters: layer by layer, matrices, biases, projection."""

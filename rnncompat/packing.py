@@ -212,9 +212,8 @@ class WeightsModule(nn.Module):
 
 def _names_by_layer(descriptor: RNNDescriptor) -> tuple[tuple[str | None, ...], ...]:
     """The names of each pseudo-layer in the order of :class:`LayerWeights`; None where it has none."""
-    layers: list[dict[str, str]] = [{} for _ in range(descriptor.num_pseudo_layers)]
-    for slot in layout_of(descriptor).slots:
-        layers[slot.pseudo_layer][slot.kind] = slot.name
+    layout = layout_of(descriptor)
+    layers = layout.by_pseudo_layer([slot.name for slot in layout.slots])
     return tuple(tuple(layer.get(kind) for kind in LayerWeights._fields) for layer in layers)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .descriptor import RNNDescriptor
 from .errors import InvalidTypeError, bad_shape, bad_type, bad_value
-from .layout import Layout, layout_of
+from .layout import layout_of
 from .versions import is_compiling
 
 __all__ = ["LayerWeights", "RNNWeights"]
@@ -27,30 +27,11 @@ class LayerWeights(NamedTuple):
     weight_hr: Tensor | None  # [P, H]
 
 
-def group_by_layer(
-    descriptor: RNNDescriptor, layout: Layout, tensors: Sequence[Tensor]
-) -> tuple[LayerWeights, ...]:
-    """*tensors*, in the order of the layout, as one :class:`LayerWeights` a pseudo-layer."""
-    layers: list[dict[str, Tensor]] = [{} for _ in range(descriptor.num_pseudo_layers)]
-    for slot, tensor in zip(layout.slots, tensors, strict=True):
-        layers[slot.pseudo_layer][slot.kind] = tensor
-    return tuple(
-        LayerWeights(
-            weight_ih=layer.get("weight_ih"),
-            weight_hh=layer["weight_hh"],
-            bias_ih=layer.get("bias_ih"),
-            bias_hh=layer.get("bias_hh"),
-            weight_hr=layer.get("weight_hr"),
-        )
-        for layer in layers
-    )
-
-
 class RNNWeights:
     """Every weight of a network in one flat 1-D tensor in cuDNN's order (cuDNN: weight space).
 
-    The flat tensor is the only copy: each name is a view of it, made when asked for, so a value
-    written through either side is seen on the other, and nothing can go stale.
+    The flat tensor is the only copy: each name is a view of its memory, so a value written through
+    either side is seen on the other, and nothing can go stale.
 
     Args:
         descriptor: the network the weights belong to.
@@ -153,12 +134,24 @@ class RNNWeights:
     def by_layer(self) -> tuple[LayerWeights, ...]:
         """The views as one :class:`LayerWeights` a pseudo-layer."""
         if self.flat.requires_grad or is_compiling():
-            return group_by_layer(self.descriptor, self.layout, self.tensors())
+            return self._grouped()
         # Without gradients views are nothing but addresses: they are made once for each memory (6 µs a time).
         memory = (self.flat, self.flat.data_ptr())
         if self._views is None or self._views[0] is not memory[0] or self._views[1] != memory[1]:
-            self._views = (*memory, group_by_layer(self.descriptor, self.layout, self.tensors()))
+            self._views = (*memory, self._grouped())
         return self._views[2]
+
+    def _grouped(self) -> tuple[LayerWeights, ...]:
+        return tuple(
+            LayerWeights(
+                weight_ih=layer.get("weight_ih"),
+                weight_hh=layer["weight_hh"],
+                bias_ih=layer.get("bias_ih"),
+                bias_hh=layer.get("bias_hh"),
+                weight_hr=layer.get("weight_hr"),
+            )
+            for layer in self.layout.by_pseudo_layer(self.tensors())
+        )
 
     def with_flat(self, flat: Tensor) -> RNNWeights:
         """Weights of the same layout over another flat tensor of the same shape."""

@@ -12,7 +12,7 @@ from .hand import Arguments, Gradients
 from .order import Block, Order
 from .products import linear, rows_product
 
-__all__ = ["StateGradient", "gradients", "needed", "own", "recurrent_gradients", "rows_of"]
+__all__ = ["StateGradient", "gate_parts", "gradients", "needed", "own", "recurrent_gradients", "rows_of"]
 
 Flow = list[tuple[Tensor, "slice | None"]]
 
@@ -70,6 +70,13 @@ def rows_of(block: Block, order: Order, *values: Tensor) -> Iterator[tuple[Any, 
     if block.steps[0] == high:
         parts = [part[::-1] for part in parts]
     return zip(block.steps, *parts, strict=True)
+
+
+def gate_parts(order: Order, gates: Tensor, count: int) -> tuple[list[Tensor], list[Tensor]]:
+    """*gates* ``[N, count*H]`` cut into steps, flat and as ``[rows, count, H]``."""
+    flat = gates.split(order.sizes)  # type: ignore[no-untyped-call]  # torch's own gap
+    by_gate = gates.view(len(gates), count, -1).split(order.sizes)  # type: ignore[no-untyped-call]  # likewise
+    return list(flat), list(by_gate)
 
 
 def recurrent_gradients(

@@ -52,11 +52,6 @@ def _biases(w: LayerWeights) -> list[Tensor]:
     return [zeros if b is None else b for b in (w.bias_ih, w.bias_hh)]
 
 
-def _both_or_none(w: LayerWeights) -> list[Any]:
-    """Both biases, or two times None, as the cell operations take them."""
-    return _biases(w) or [None, None]
-
-
 def _call(
     cell: Cell,
     layers: tuple[LayerWeights, ...],
@@ -93,7 +88,7 @@ def by_cell(x: Tensor, layer: Layer) -> LayerResult:
     for weights, states in zip(layer.weights, layer.states, strict=True):
         given = states if len(states) == 2 else states[0]
         after = CELL_OPERATIONS[layer.descriptor.cell](
-            x, given, weights.weight_ih, weights.weight_hh, *_both_or_none(weights)
+            x, given, weights.weight_ih, weights.weight_hh, *(_biases(weights) or (None, None))
         )
         results.append(after if len(states) == 2 else (after,))
     return layer.result([after[0] for after in results], results, results)

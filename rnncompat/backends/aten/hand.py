@@ -22,7 +22,7 @@ from ...weights import LayerWeights
 from .order import Order, enter
 from .products import linear
 
-__all__ = ["Arguments", "Gradients", "Kernel", "Record", "input_gates", "plain", "run_by_hand"]
+__all__ = ["Arguments", "Gradients", "Kernel", "Record", "both_biases", "input_gates", "plain", "run_by_hand"]
 
 Clip = tuple[float, float] | None
 Outputs = tuple[Tensor, ...]
@@ -80,7 +80,7 @@ def run_by_hand(
     kernel: Kernel, x: Tensor, weights: LayerWeights, start: Outputs, order: Order, clip: Clip
 ) -> Outputs:
     """States after every step of one direction: ``(Y,)``, or ``(Y, C)`` for an LSTM."""
-    a = Arguments(x, *weights[:2], *weights[2:4], weights.weight_hr, start[0], *(start[1:] or (None,)))
+    a = Arguments(x, *weights, start[0], *(start[1:] or (None,)))
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in a):
         return _ByHand.apply(kernel, order, clip, *a)  # type: ignore[no-untyped-call, no-any-return]  # torch's gap
     return kernel.forward(a, order, clip)[0]
@@ -113,6 +113,13 @@ def input_gates(x: Tensor, weight: Tensor | None, bias: Tensor | None, copies: i
         gates = x.repeat(1, copies)
         return gates if bias is None else gates.add_(bias)
     return linear(x, weight, bias)
+
+
+def both_biases(a: Arguments) -> Tensor | None:
+    """The sum of the biases there are: only the GRU tells them apart."""
+    if a.bias_ih is None or a.bias_hh is None:
+        return a.bias_hh if a.bias_ih is None else a.bias_ih
+    return a.bias_ih + a.bias_hh
 
 
 def _differentiable(

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ...descriptor import Cell
-from .backsweep import StateGradient, gradients, own, recurrent_gradients, rows_of
+from .backsweep import StateGradient, gate_parts, gradients, own, recurrent_gradients, rows_of
 from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, input_gates
 from .order import Order, enter
 
@@ -49,7 +49,7 @@ class _GRU(Kernel):
         (y,), (rz, n, recurrent_n), (dy,) = record
         dh, h_before, hidden = StateGradient(order, own(dy, y), a.h0), order.before(y, a.h0), y.shape[1]
         dgates, weight = y.new_empty(len(y), 3 * hidden), a.weight_hh
-        parts, by_gate = order_parts(order, dgates, 3)
+        parts, by_gate = gate_parts(order, dgates, 3)
         slope_n = torch.empty_like(n)  # of h' with respect to the argument of n's tanh
         for block in order.blocks_back(3 * hidden):
             rows = slice(block.low, block.high)
@@ -78,13 +78,6 @@ def _input_gates(a: Arguments, hidden: int) -> tuple[Tensor, Tensor]:
     rz_bias = sum(b[:cut] for b in biases) if biases else None
     n_bias = None if a.bias_ih is None else a.bias_ih[cut:]
     return part(slice(None, cut), rz_bias, 2), part(slice(cut, None), n_bias, 1)  # type: ignore[arg-type]  # sum's 0
-
-
-def order_parts(order: Order, gates: Tensor, count: int) -> tuple[list[Tensor], list[Tensor]]:
-    """*gates* ``[N, count*H]`` cut into steps, flat and as ``[rows, count, H]``."""
-    flat = gates.split(order.sizes)  # type: ignore[no-untyped-call]  # torch's own gap
-    by_gate = gates.view(len(gates), count, -1).split(order.sizes)  # type: ignore[no-untyped-call]  # likewise
-    return list(flat), list(by_gate)
 
 
 def _slopes(

@@ -6,10 +6,8 @@ import torch
 from torch import Tensor
 
 from ...descriptor import Cell
-from .backsweep import StateGradient, gradients, needed, own, rows_of
-from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, input_gates
-from .hand_gru import order_parts
-from .hand_rnn import both_biases
+from .backsweep import StateGradient, gate_parts, gradients, needed, own, rows_of
+from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, both_biases, input_gates
 from .order import Order, enter
 from .products import rows_product
 
@@ -57,7 +55,7 @@ class _LSTM(Kernel):
         dc = StateGradient(order, own(dc_outside, c), a.c0)
         c_before = order.before(c, a.c0)
         dgates, weight = torch.empty_like(gates), a.weight_hh
-        parts, by_gate = order_parts(order, dgates, 4)
+        parts, by_gate = gate_parts(order, dgates, 4)
         dm = dh.total if a.weight_hr is None else torch.empty_like(m)
         dm_parts = dm.split(order.sizes)  # type: ignore[no-untyped-call]  # torch's own gap
         for block in order.blocks_back(6 * m.shape[1]):

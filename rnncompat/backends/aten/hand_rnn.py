@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ...descriptor import Cell
 from .backsweep import StateGradient, gradients, own
-from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, input_gates
+from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, both_biases, input_gates
 from .order import Order, enter
 
 __all__ = ["RNN_RELU", "RNN_TANH"]
@@ -49,13 +49,6 @@ class _RNN(Kernel):
             for place, rows in flow:
                 place.addmm_(dgate if rows is None else dgate[rows], weight)
         return gradients(a, dgates, order.before(y, a.h0), dh.start)
-
-
-def both_biases(a: Arguments) -> Tensor | None:
-    """The sum of the biases there are: only the GRU tells them apart."""
-    if a.bias_ih is None or a.bias_hh is None:
-        return a.bias_hh if a.bias_ih is None else a.bias_ih
-    return a.bias_ih + a.bias_hh
 
 
 RNN_TANH = _RNN(Cell.RNN_TANH, torch.tanh_, lambda y: 1 - y * y)
