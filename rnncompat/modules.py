@@ -167,7 +167,7 @@ class RNNBase(WeightsModule, Generic[S]):
         return ", ".join(shown)
 
     def _returned(self, state: RNNState) -> S:
-        return cast(S, state if self.descriptor.has_cell_state else state.h)
+        return cast(S, state.h if state.c is None else state)
 
     def _refresh_hooked(self) -> None:
         """Runs the hooks that set weights (pruning, the old weight_norm), which only a call does."""

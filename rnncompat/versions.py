@@ -24,16 +24,12 @@ else:
         return False
 
 
-def autocast_enabled(device_type: str) -> bool:
-    """Whether autocast is on for a type of device."""
-    return _autocast_enabled(device_type)
-
-
 def _autocast_before_2_4(device_type: str) -> bool:
     on_cpu: bool = torch.is_autocast_cpu_enabled()
     return on_cpu if device_type == "cpu" else torch.is_autocast_enabled()
 
 
-_autocast_enabled: Callable[[str], bool] = (
+autocast_enabled: Callable[[str], bool] = (
     torch.is_autocast_enabled if TORCH_RELEASE >= (2, 4) else _autocast_before_2_4
 )
+"""Whether autocast is on for a type of device."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from ...descriptor import Cell, RNNDescriptor
 from ...state import RNNState
@@ -42,7 +43,7 @@ def quick_step(
         or d.cell_clip is not None
         or (c is None) is (d.cell is _LSTM)
         or not isinstance(h, Tensor)
-        or not (w_ih.dtype is w_hh.dtype and b_ih.dtype is w_hh.dtype and b_hh.dtype is w_hh.dtype)
+        or not (w_ih.dtype is w_hh.dtype is b_ih.dtype is b_hh.dtype)
         or not (w_ih.is_cpu and b_ih.is_cpu and b_hh.is_cpu)
         or not _fits(d, w_hh, x, h, c)
     ):
@@ -86,4 +87,4 @@ def _in_place(w: LayerWeights, x: Tensor, h: Tensor, activate: Callable[[Tensor]
     assert w_ih is not None
     assert b_ih is not None
     assert b_hh is not None
-    return activate(torch.addmm(b_ih, x, w_ih.t()).addmm_(h, w_hh.t()).add_(b_hh))
+    return activate(F.linear(x, w_ih, b_ih).addmm_(h, w_hh.t()).add_(b_hh))
