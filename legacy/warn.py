@@ -94,7 +94,7 @@ _seen: dict[Site, CodeType] = {}
 _MAX_SITES = 4096  # a program that makes code in a loop must not grow this without end
 _lock = threading.RLock()  # reentrant: a showwarning hook may itself make a legacy call
 
-_THROUGH = ("rnncompat.", "torch.nn.modules.", "torch._dynamo.", "torch.utils.", "contextlib", "functools")
+_THROUGH = ("rnncompat.", "torch.", "contextlib", "functools")
 
 
 def warn(name: str) -> None:

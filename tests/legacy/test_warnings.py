@@ -244,8 +244,8 @@ def test_under_compile_it_warns_while_tracing_and_breaks_no_graph(rnn, heard):
 
     compiled = torch.compile(call, fullgraph=True, backend="eager")
     results = [compiled(X, H) for _ in range(3)]
-    assert len(heard) == 1
-    assert str(heard[0].message) == REGISTRY["forward"].text
+    ours = [w for w in heard if w.category is legacy.LegacyRNNWarning]  # torch has its own on Python 3.13.0
+    assert [(str(w.message), w.filename) for w in ours] == [(REGISTRY["forward"].text, __file__)]
     with legacy.legacy_warnings("quiet"):
         for result in results:
             torch.testing.assert_close(result, call(X, H))
