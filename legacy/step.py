@@ -118,4 +118,4 @@ def step_outputs(
 
 
 def _without_unasked_cell(output: StepOutput, c: Tensor | None) -> tuple[Tensor, ...]:
-    return output[:2] if c is None or output.co is None else (output.y, output.ho, output.co)
+    return (output.y, output.ho) if c is None or output.co is None else (output.y, output.ho, output.co)

@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
@@ -24,10 +24,8 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-import torch
-
 from rnncompat import InvalidValueError
-from rnncompat.versions import TORCH_RELEASE, is_compiling
+from rnncompat.versions import is_compiling, run_while_tracing
 
 from .registry import REGISTRY
 
@@ -180,13 +178,9 @@ def _is_own_code(file: str) -> bool:
     return not any(part in _LIBRARIES for part in path.parts) and not path.is_relative_to(_STDLIB)
 
 
-def _at_trace(name: str) -> bool:
+# torch.compile runs it once, while it traces, and keeps no trace of it in the graph.
+@run_while_tracing
+def _warn_at_trace(name: str) -> bool:
     if _current.get() is Mode.WARN:
         _warn_slowly(name, sys._getframe(1), Mode.WARN)  # noqa: SLF001  # as above
     return True
-
-
-# torch.compile runs a function marked so once, while it traces, and keeps no trace of it in the graph.
-_warn_at_trace: Callable[[str], bool] = _at_trace
-if TORCH_RELEASE >= (2, 3):
-    _warn_at_trace = torch.compiler.assume_constant_result(_at_trace)  # type: ignore[no-untyped-call]  # torch's gap

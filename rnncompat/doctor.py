@@ -13,7 +13,7 @@ from .backends import BACKENDS
 from .descriptor import Cell, RNNDescriptor
 from .errors import UnsupportedError
 from .functional import rnn_forward
-from .versions import TORCH_VERSION
+from .versions import GATES, TORCH_VERSION, Gate
 from .weights import RNNWeights
 
 __all__ = ["Report", "SelfTest", "doctor"]
@@ -55,10 +55,12 @@ class Report:
 
     Attributes:
         versions: what is installed, by name.
+        gates: what depends on the version of torch, and whether it is there.
         tests: one entry for each backend and device.
     """
 
     versions: dict[str, str]
+    gates: tuple[Gate, ...]
     tests: tuple[SelfTest, ...]
 
     @property
@@ -68,7 +70,7 @@ class Report:
 
     def __str__(self) -> str:
         lines = [f"{name}: {version}" for name, version in self.versions.items()]
-        return "\n".join([*lines, *map(str, self.tests)])
+        return "\n".join([*lines, *map(str, self.gates), *map(str, self.tests)])
 
 
 def doctor() -> Report:
@@ -84,7 +86,7 @@ def doctor() -> Report:
     """
     devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
     tests = [_test(backend, device) for backend in BACKENDS for device in devices]
-    return Report(_versions(), tuple(tests))
+    return Report(_versions(), tuple(GATES.values()), tuple(tests))
 
 
 def _versions() -> dict[str, str]:

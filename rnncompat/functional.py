@@ -22,6 +22,7 @@ from .layout import layout_of
 from .sequence import SequenceBatch
 from .state import RNNState, StateLike, full_state
 from .steps import check_flags
+from .versions import is_compiling
 from .weights import LayerWeights, RNNWeights
 
 __all__ = ["Options", "read_request", "rnn_forward", "rnn_step", "run_layers", "step_layers"]
@@ -209,7 +210,8 @@ def step_layers(
     backend: str = "auto",
 ) -> tuple[Tensor, RNNState]:
     """As :func:`rnn_step`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
-    if backend == "auto" and isinstance(x_t, Tensor):
+    # A compiler gains nothing from the quick way, and those of torch 2.6 to 2.8 stumble over its checks.
+    if backend == "auto" and isinstance(x_t, Tensor) and not is_compiling():
         quick = quick_step(descriptor, layers, x_t, state)
         if quick is not None:
             return quick

@@ -36,7 +36,7 @@ BIASES = ("bias_ih", "bias_hh")
 TORCH_ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Slot:
     """One matrix or bias: its torch name, its shape and its place in the flat buffer (in elements)."""
 
@@ -52,7 +52,7 @@ class Slot:
         return math.prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Layout:
     """The slots of a flat buffer in their order, without gaps; ``size`` elements in all."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -10,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
-    [*ROOT.glob("rnncompat/*.py"), *ROOT.glob("rnncompat/backends/*.py"), *ROOT.glob("legacy/*.py")]
+    [*ROOT.glob("rnncompat/*.py"), *ROOT.glob("rnncompat/backends/**/*.py"), *ROOT.glob("legacy/*.py")]
 )
 
 
 def lint(folder):
-    pytest.importorskip("importlinter", reason="import-linter comes with the default environment only")
     done = subprocess.run(  # our own tool
         [sys.executable, "-c", "from importlinter.cli import lint_imports_command as c; c()", "--no-cache"],
         cwd=folder,
@@ -87,7 +89,7 @@ def imported_modules(path):
 def test_underscore_names_of_torch_stay_in_backends_and_versions_in_one_file(path):
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
-    if path.parent.name != "backends":
+    if "backends" not in path.parts:
         private = [
             ast.unparse(node)
             for node in ast.walk(tree)
@@ -97,9 +99,25 @@ def test_underscore_names_of_torch_stay_in_backends_and_versions_in_one_file(pat
             and ast.unparse(node.value).split(".")[0] in ("torch", "F")
         ]
         assert not private
-    if path.name != "versions.py":
-        assert "torch.__version__" not in text
-        assert "packaging" not in imported_modules(path)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_versions_are_compared_in_one_file(path):
+    if path.name == "versions.py":
+        with pytest.raises(AssertionError):
+            assert_asks_no_version(path)
+    else:
+        assert_asks_no_version(path)
+
+
+def assert_asks_no_version(path):
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"torch\.__version__|version_info|TORCH_RELEASE", text)
+    assert "packaging" not in imported_modules(path)
+    compared = [ast.unparse(n) for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Compare)]
+    assert not [words for words in compared if "VERSION" in words]
+    if "backends" not in path.parts:  # they ask for underscore names, which nobody else may
+        assert not re.search(r"(has|get)attr\(torch", text)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -9,7 +9,6 @@ from compare import assert_bitwise, assert_same
 from hypothesis import assume, given, settings
 
 from rnncompat import Cell, RNNDescriptor, RNNWeights, UnsupportedError, rnn_forward
-from rnncompat.versions import TORCH_RELEASE
 
 
 def results(case, backend, dtype=torch.float64, **options):
@@ -108,7 +107,6 @@ def test_what_it_cannot_do_is_refused_and_auto_goes_elsewhere():
     torch.testing.assert_close(tangent, (ahead - behind) / (2 * step), rtol=1e-2, atol=1e-3)
 
 
-@pytest.mark.skipif(TORCH_RELEASE < (2, 0), reason="torch.func comes with torch 2.0")
 def test_torch_func_goes_through_the_definition():
     descriptor = RNNDescriptor("gru", 2, 3)
     weights = RNNWeights.init(descriptor, dtype=torch.float64)

@@ -16,15 +16,9 @@ from torch.nn.utils import parameters_to_vector, prune, vector_to_parameters
 from rnncompat import RNNDescriptor, RNNWeights, layout_of, rnn_forward
 from rnncompat.modules import GRU, LSTM
 from rnncompat.packing import PACKS, WeightsModule, flat_view, gather_flat, pack
-from rnncompat.versions import TORCH_RELEASE
 
 T, B, I, H = 6, 5, 2, 4
 F64 = torch.float64
-
-
-def since(*release):
-    shown = ".".join(map(str, release))
-    return pytest.mark.skipif(release > TORCH_RELEASE, reason=f"needs torch {shown}")
 
 
 @pytest.fixture(params=[True, False], ids=["packed", "apart"])
@@ -158,7 +152,6 @@ def test_casts(module):
     assert_runs_with(module.double(), rounded)
 
 
-@since(2, 3)
 def test_casts_that_swap_the_tensors(module):
     expected = copies(module)
     torch.__future__.set_swap_module_params_on_conversion(True)
@@ -198,7 +191,6 @@ def test_loading(module):
     assert_runs_with(module, copies(source))
 
 
-@since(2, 1)
 def test_loading_by_assignment(module):
     source = nn.LSTM(I, H, 2, bidirectional=True, dtype=F64)
     module.load_state_dict(source.state_dict(), assign=True)
@@ -215,7 +207,6 @@ def test_sharing_between_processes(module):
     assert_runs_with(module, expected)
 
 
-@since(2, 0)
 def test_functional_call(module):
     expected, own = copies(LSTM(I, H, 2, bidirectional=True, dtype=F64)), copies(module)
     x = torch.randn(T, B, I, dtype=F64)
@@ -231,7 +222,6 @@ def test_functional_call(module):
     assert_runs_with(module, own)
 
 
-@since(2, 1)
 def test_weight_norm(module):
     from torch.nn.utils.parametrizations import weight_norm  # noqa: PLC0415  # not in every torch
 

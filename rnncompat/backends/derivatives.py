@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 from torch.autograd import forward_ad
 
+from ..versions import traces_transform_question
+
 __all__ = ["transforms_active"]
 
 
@@ -20,5 +22,5 @@ _in_transform = _find_probe()
 
 
 def transforms_active() -> bool:
-    """Whether a torch.func transform or a level of forward-mode differentiation is running."""
-    return _in_transform() or forward_ad._current_level >= 0
+    """Whether a torch.func transform or a level of forward-mode differentiation is or may be running."""
+    return not traces_transform_question() or _in_transform() or forward_ad._current_level >= 0

@@ -15,12 +15,11 @@ import torch
 
 from rnncompat import InvalidValueError, legacy
 from rnncompat.legacy.registry import REGISTRY
-from rnncompat.versions import TORCH_RELEASE
+from rnncompat.versions import GATES
 
 pytestmark = pytest.mark.warns
 
 X, H = torch.ones(3), torch.zeros(2)
-TRACES = TORCH_RELEASE >= (2, 3)
 
 
 @pytest.fixture
@@ -237,12 +236,11 @@ def test_a_wrong_switch_is_named(program):
     assert "RNNCOMPAT_LEGACY is 'loud'; expected one of 'warn', 'error', 'quiet'" in done.stderr
 
 
-@pytest.mark.skipif(not TRACES, reason="before torch 2.3 there is no public way to know that torch traces")
-def test_under_compile_it_warns_while_tracing_and_breaks_no_graph(rnn, heard):
+def test_under_compile_it_warns_once_on_the_users_line_and_breaks_no_graph_where_it_can(rnn, heard):
     def call(x, h):
         return legacy.forward(rnn, x, h)[0]
 
-    compiled = torch.compile(call, fullgraph=True, backend="eager")
+    compiled = torch.compile(call, fullgraph=GATES["full_graph"].open, backend="eager")
     results = [compiled(X, H) for _ in range(3)]
     ours = [w for w in heard if w.category is legacy.LegacyRNNWarning]  # torch has its own on Python 3.13.0
     assert [(str(w.message), w.filename) for w in ours] == [(REGISTRY["forward"].text, __file__)]
