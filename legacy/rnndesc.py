@@ -20,6 +20,7 @@ from rnncompat import (
     UnsupportedError,
     layout_of,
 )
+from rnncompat.versions import allow_in_files
 
 from .buffer import split_params
 from .modes import cudnnRNNMode_t, read_mode
@@ -153,19 +154,25 @@ class RNNDesc(metaclass=_ByDtype):
     def __reduce__(self) -> tuple[Any, ...]:
         # A class that [] made has no importable name, so it is found again through the one it was made from.
         made_here = "bound_dtype" in vars(type(self))
-        origin = (type(self).__base__, self.dtype) if made_here else (type(self), None)
-        own = {name: value for name, value in vars(self).items() if name not in ("core", "source")}
-        return _restore, origin, {**own, "mode": int(self.mode), "params": self.params}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        mode = read_mode(state.pop("mode"))
-        descriptor = RNNDescriptor(mode.cell, state.pop("input"), state.pop("hidden"))
-        self._set_up(mode, RNNWeights(descriptor, state.pop("params")))
-        vars(self).update(state)
+        origin = type(self).__base__ if made_here else type(self)
+        own = {name: value for name, value in vars(self).items() if name not in _REBUILT}
+        return restore, (origin, int(self.mode), self.input, self.hidden, self.params), own or None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.mode.name}, {self.input}, {self.hidden})"
 
 
-def _restore(origin: type[RNNDesc], dtype: torch.dtype | None) -> RNNDesc:
-    return object.__new__(origin if dtype is None else origin[dtype])
+_REBUILT = ("mode", "input", "hidden", "core", "source")
+
+
+def restore(origin: type[RNNDesc], mode: int, input: int, hidden: int, params: Tensor) -> RNNDesc:  # noqa: A002
+    """The descriptor that a file holds: of the class *origin*, or of that class for the dtype of *params*."""
+    if not issubclass(origin, RNNDesc):
+        raise InvalidTypeError(f"origin is {origin!r}; expected RNNDesc or a subclass of it.")
+    rnn = object.__new__(origin if origin.bound_dtype else origin[params.dtype])
+    known = read_mode(mode)
+    rnn._set_up(known, RNNWeights(RNNDescriptor(known.cell, input, hidden), params))  # its class
+    return rnn
+
+
+allow_in_files([restore, RNNDesc])

@@ -6,7 +6,7 @@ Programs of the old single-step interface run on ``rnncompat.legacy``.
 """
 
 from ._version import __version__
-from .descriptor import Bias, Cell, InputMode, RNNDescriptor
+from .descriptor import Bias, Cell, InputMode, RNNDescriptor, restore
 from .doctor import doctor
 from .errors import InvalidTypeError, InvalidValueError, RNNCompatError, UnsupportedError
 from .explain import Explanation, explain
@@ -15,6 +15,7 @@ from .layout import Layout, Slot, layout_of
 from .modules import GRU, LSTM, RNN
 from .sequence import SequenceBatch
 from .state import RNNState, final_output
+from .versions import allow_in_files
 from .weights import RNNWeights
 
 __all__ = [
@@ -43,3 +44,6 @@ __all__ = [
     "InvalidTypeError",
     "UnsupportedError",
 ]
+
+# Plain values whose constructors check what they are given, so no file can do harm through them.
+allow_in_files([restore, RNNWeights, RNNState, SequenceBatch])

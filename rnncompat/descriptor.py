@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from .errors import (
     InvalidValueError,
@@ -67,7 +69,7 @@ class InputMode(str, Enum):
     SKIP = "skip"
 
 
-@dataclass(frozen=True, slots=True, init=False, repr=False)
+@dataclass(frozen=True, init=False, repr=False)
 class RNNDescriptor:
     """What is computed: cell, sizes and options of a recurrent network (cuDNN: RNN descriptor).
 
@@ -130,21 +132,22 @@ class RNNDescriptor:
         dropout: float = 0.0,
         cell_clip: tuple[float, float] | None = None,
     ) -> None:
-        values = {
-            "cell": check_choice("cell", cell, Cell),
-            "input_size": check_whole("input_size", input_size, 1),
-            "hidden_size": check_whole("hidden_size", hidden_size, 1),
-            "num_layers": check_whole("num_layers", num_layers, 1),
-            "bidirectional": _check_flag("bidirectional", bidirectional),
-            "bias": _check_bias(bias),
-            "input_mode": check_choice("input_mode", input_mode, InputMode),
-            "proj_size": check_whole("proj_size", proj_size, 0),
-            "dropout": _check_dropout(dropout),
-            "cell_clip": _check_clip(cell_clip),
-        }
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
-        _check_together(self)
+        options = locals()
+        _fill(self, options)
+        if self.dropout and self.num_layers == 1:
+            # torch.nn accepts this with the same warning; nothing is between the layers of a single one.
+            warnings.warn(
+                f"dropout is {self.dropout} but num_layers is 1: dropout acts between layers only.",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Words and numbers only, and no default: what files hold must outlive the shape of this class.
+        options = {name: _plain(getattr(self, name)) for name in _CHECKS}
+        return restore, (
+            {n: v for n, v in options.items() if n not in _DEFAULTS or v != _plain(_DEFAULTS[n])},
+        )
 
     def __repr__(self) -> str:
         shown = [repr(self.cell.value), repr(self.input_size), repr(self.hidden_size)]
@@ -241,6 +244,43 @@ def _check_clip(clip: object) -> tuple[float, float] | None:
     return low, high
 
 
+_CHECKS: dict[str, Callable[[Any], object]] = {
+    "cell": lambda value: check_choice("cell", value, Cell),
+    "input_size": lambda value: check_whole("input_size", value, 1),
+    "hidden_size": lambda value: check_whole("hidden_size", value, 1),
+    "num_layers": lambda value: check_whole("num_layers", value, 1),
+    "bidirectional": lambda value: _check_flag("bidirectional", value),
+    "bias": _check_bias,
+    "input_mode": lambda value: check_choice("input_mode", value, InputMode),
+    "proj_size": lambda value: check_whole("proj_size", value, 0),
+    "dropout": _check_dropout,
+    "cell_clip": _check_clip,
+}
+"""Every option, in the order of the constructor, with what it is checked and turned into."""
+
+
+def restore(options: dict[str, Any]) -> RNNDescriptor:
+    """The descriptor that a file holds as its options.
+
+    Raises:
+        UnsupportedError: the options are not those of this version.
+    """
+    if not {"cell", "input_size", "hidden_size"} <= options.keys() <= _CHECKS.keys():
+        raise UnsupportedError(
+            f"The file holds a descriptor with the options {sorted(options)}; this version of rnncompat "
+            f"knows {list(_CHECKS)}. It was written by a newer version, or damaged."
+        )
+    descriptor = object.__new__(RNNDescriptor)
+    _fill(descriptor, {**_DEFAULTS, **options})
+    return descriptor
+
+
+def _fill(descriptor: RNNDescriptor, options: dict[str, Any]) -> None:
+    for name, check in _CHECKS.items():
+        object.__setattr__(descriptor, name, check(options[name]))
+    _check_together(descriptor)
+
+
 def _check_together(d: RNNDescriptor) -> None:
     """Refuses options that do not go with each other."""
     if d.proj_size and d.cell is not Cell.LSTM:
@@ -262,11 +302,4 @@ def _check_together(d: RNNDescriptor) -> None:
         raise InvalidValueError(
             f"input_mode is 'skip' with input_size = {d.input_size} and hidden_size = {d.hidden_size}; "
             "skip adds x itself to every gate, so the two sizes must be equal."
-        )
-    if d.dropout and d.num_layers == 1:
-        # torch.nn accepts this with the same warning; nothing is between the layers of a single one.
-        warnings.warn(
-            f"dropout is {d.dropout} but num_layers is 1: dropout acts between layers only.",
-            UserWarning,
-            stacklevel=3,
         )

@@ -143,14 +143,16 @@ class WeightsModule(nn.Module):
     def __init__(self, descriptor: RNNDescriptor, *, device: Device, dtype: torch.dtype | None) -> None:
         super().__init__()
         self.descriptor = descriptor
-        slots = layout_of(descriptor).in_torch_order()
-        for slot in slots:
+        for slot in layout_of(descriptor).in_torch_order():
             empty = torch.empty(slot.shape, device=device, dtype=dtype)
             self.register_parameter(slot.name, nn.Parameter(empty))
-        self.names = tuple(slot.name for slot in slots)
-        self._names_by_layer = _names_by_layer(descriptor)
+        self._set_names()
         self.reset_parameters()
         self._pack_on_cuda()
+
+    def _set_names(self) -> None:
+        self.names = tuple(slot.name for slot in layout_of(self.descriptor).in_torch_order())
+        self._names_by_layer = _names_by_layer(self.descriptor)
 
     def layers(self) -> tuple[LayerWeights, ...]:
         """The weights as they are now, by name, so that whatever replaces a parameter is seen."""
@@ -205,8 +207,13 @@ class WeightsModule(nn.Module):
         super()._load_from_state_dict(*args, **kwargs)
         self._pack_on_cuda()
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Names follow from the descriptor; what files hold must outlive how they are kept here.
+        return {name: value for name, value in vars(self).items() if name not in ("names", "_names_by_layer")}
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[no-untyped-call]  # torch's own gap
+        self._set_names()
         self._pack_on_cuda()
 
 

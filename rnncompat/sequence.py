@@ -32,8 +32,6 @@ class SequenceBatch:
         [3, 0, 1]
     """
 
-    __slots__ = ("_lengths", "_mask", "data")
-
     def __init__(self, data: Tensor, lengths: Tensor | None, mask: Tensor | None) -> None:
         self.data = data
         self._lengths = lengths  # [B], None if every step is real or the mask has holes
@@ -167,6 +165,9 @@ class SequenceBatch:
             )
         data = self.data if self._mask is None else pad_sequence(self.to_list())
         return pack_padded_sequence(data, lengths, enforce_sorted=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SequenceBatch, (self.data, self._lengths, self._mask)
 
     def __repr__(self) -> str:
         steps, batch, size = self.data.shape

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -187,8 +187,8 @@ class RNNWeights:
         self.flat.requires_grad_(requires_grad)
         return self
 
-    def __getstate__(self) -> dict[str, object]:
-        return {**vars(self), "_views": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RNNWeights, (self.descriptor, self.flat)
 
     def __repr__(self) -> str:
         return f"RNNWeights({self.descriptor!r}, dtype={self.flat.dtype}, device={self.flat.device})"
