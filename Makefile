@@ -1,33 +1,44 @@
 # Two commands do everything on a fresh machine with git, make and Python >= 3.10 (with venv):
 #   make demo    the old program and the new call on real data
 #   make test    the whole suite, through tox
+# The rest: make lint (style, structure, types), compat (five torches, what CI runs), matrix (the nine pairs
+# and the lower bounds), matrix-full (every pair there is), support-table (what they said, into the
+# README), formats (the files that they wrote, into the tests).
 PYTHON ?= python3
 DEFAULT := torch213
-OLDEST := py311-torch113
-NEWEST := py311-torch215
 
-TOX := .venv/bin/tox --runner virtualenv
+TOX := .venv/bin/tox run --runner virtualenv
 # uv is several times faster than pip where an environment of several GB is made for one run only.
-MATRIX_TOX := .venv-matrix/bin/tox --runner uv-venv-runner
-export UV_CACHE_DIR := $(CURDIR)/.tox/uv-cache
-export UV_PYTHON_DOWNLOADS := never
+MATRIX := .venv-matrix/bin/python tools/matrix.py
 
-.PHONY: demo test matrix oldest newest clean
+.PHONY: demo test lint compat matrix matrix-full support-table formats clean
 
 demo: .venv/bin/tox
 	@echo 'Making the environment of the tests ready (the first time it installs torch) ...'
-	@$(TOX) run -q --notest -e $(DEFAULT)
+	@$(TOX) -q --notest -e $(DEFAULT)
 	.tox/$(DEFAULT)/bin/python examples/old_names_classifier.py
 
 test: .venv/bin/tox
-	$(TOX) run -e $(DEFAULT)
+	$(TOX) -e $(DEFAULT)
 
-# One environment at a time, each removed after its run: two at once would need over 8 GB.
-matrix: test oldest newest
+lint: .venv/bin/tox
+	$(TOX) -e lint,types
 
-oldest newest: .venv-matrix/bin/tox
-	$(MATRIX_TOX) run -e $($(shell echo $@ | tr a-z A-Z)); status=$$?; \
-	rm -rf .tox/$($(shell echo $@ | tr a-z A-Z)) "$$UV_CACHE_DIR"; exit $$status
+compat: .venv-matrix/bin/tox
+	$(MATRIX) compat -m compat
+
+matrix: .venv-matrix/bin/tox
+	$(MATRIX) matrix
+
+matrix-full: .venv-matrix/bin/tox
+	$(MATRIX) full; status=$$?; \
+	for suite in bookworm trixie sid; do tools/debian.sh $$suite || status=1; done; exit $$status
+
+formats:
+	cp -r .tox/formats/. tests/formats/
+
+support-table:
+	$(PYTHON) tools/support_table.py
 
 .venv/bin/tox:
 	$(PYTHON) -m venv .venv

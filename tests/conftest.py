@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import platform
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
 torch.set_num_threads(1)  # two workers on two cores; results do not depend on it
+
+pytest_plugins = ["skips"]
 
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -24,9 +28,15 @@ def _seed():
 
 
 def pytest_collection_modifyitems(items):
-    """GPU tests run where there is a GPU and are reported as skipped elsewhere."""
-    if torch.cuda.is_available():
-        return
+    """All that is not ``thorough`` is ``compat``: what the long list of versions runs."""
     for item in items:
-        if item.get_closest_marker("gpu"):
-            item.add_marker(pytest.mark.skip(reason="no CUDA device on this machine"))
+        if not item.get_closest_marker("thorough"):
+            item.add_marker("compat")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _say_versions(record_testsuite_property):
+    """The report of a run says what it ran on, so that no table need take an environment's name for it."""
+    record_testsuite_property("python", platform.python_version())
+    record_testsuite_property("torch", torch.__version__)
+    record_testsuite_property("numpy", np.__version__)

@@ -10,38 +10,91 @@ from pathlib import Path
 
 import pytest
 import torch
+from packaging.requirements import Requirement
 from packaging.version import Version
+from support_table import pairs
 
 import rnncompat
 
+ROOT = Path(__file__).parents[1]
 NAME = os.environ.get("TOX_ENV_NAME", "")
-in_tox = pytest.mark.skipif(not NAME, reason="not run by tox, so no name promises anything")
+RELEASE = Version(torch.__version__).release[:2]
+MINORS = sorted({torch for _, torch in pairs()})
 
 
-@in_tox
+def lower_bounds():
+    """The smallest versions that the metadata allows, of what a user gets with the package."""
+    wanted = [Requirement(line) for line in metadata.requires("rnncompat")]
+    return {r.name: r.specifier for r in wanted if r.marker is None}
+
+
+def assert_oldest():
+    for name, specifier in lower_bounds().items():
+        (bound,) = specifier
+        assert bound.operator == ">="
+        assert Version(metadata.version(name)).release[:2] == Version(bound.version).release[:2], name
+    assert sys.version_info[:2] == min(python for python, _ in pairs())
+
+
+def assert_newest():
+    assert MINORS[-1] == RELEASE, "torch has a newer release: add it to the table in tox.ini"
+
+
+def assert_nightly():
+    assert Version(torch.__version__).is_prerelease
+
+
+def assert_named():
+    major, minor = re.search(r"torch(\d)(\d+)$", NAME).groups()
+    assert (int(major), int(minor)) == RELEASE
+
+
+PROMISES = {"oldest": assert_oldest, "newest": assert_newest, "nightly": assert_nightly}
+FIXED = ("types", "docs", "property", "downstream", "package")
+"""Environments that run on the default torch."""
+
+
 def test_torch_is_the_one_the_environment_names():
-    major, minor = re.search(r"torch(\d)(\d+)", NAME).groups()
-    assert Version(torch.__version__).release[:2] == (int(major), int(minor))
+    if NAME in FIXED:
+        assert RELEASE == (2, 13)
+    else:
+        PROMISES.get(NAME, assert_named)()
 
 
-@in_tox
 def test_python_is_the_one_the_environment_names():
-    named = re.search(r"py(\d)(\d+)", NAME)
-    assert named is None or sys.version_info[:2] == tuple(map(int, named.groups()))
+    named = re.match(r"py(\d)(\d+)-", NAME)
+    assert sys.version_info[:2] == (tuple(map(int, named.groups())) if named else sys.version_info[:2])
 
 
-@in_tox
 def test_the_built_wheel_is_tested_and_not_the_checkout():
-    assert Path(__file__).parents[1] not in Path(rnncompat.__file__).parents or ".tox" in rnncompat.__file__
+    assert ROOT not in Path(rnncompat.__file__).parents or ".tox" in rnncompat.__file__
 
 
 def test_the_version_is_that_of_the_distribution_and_the_changelog():
     assert metadata.version("rnncompat") == rnncompat.__version__
-    changelog = (Path(__file__).parents[1] / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## [{rnncompat.__version__}]" in changelog
+    assert f"## [{rnncompat.__version__}]" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_the_support_table_names_the_oldest_torch_that_the_metadata_demands():
-    demanded = next(r for r in metadata.requires("rnncompat") if r.startswith("torch"))
-    assert demanded == "torch>=1.13"
-    assert "1.13" in (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+def test_the_table_of_tox_and_the_metadata_agree():
+    bounds = lower_bounds()
+    assert f">={'.'.join(map(str, MINORS[0]))}" == str(bounds["torch"])
+    oldest = min(python for python, _ in pairs())
+    assert metadata.metadata("rnncompat")["Requires-Python"] == f">={'.'.join(map(str, oldest))}"
+    classifiers = metadata.metadata("rnncompat").get_all("Classifier")
+    for major, minor in {python for python, _ in pairs()}:
+        assert f"Programming Language :: Python :: {major}.{minor}" in classifiers
+
+
+def test_every_pair_of_the_table_has_its_pins():
+    text = (ROOT / "tox.ini").read_text(encoding="utf-8")
+    for major, minor in MINORS:
+        assert re.search(rf"torch{major}{minor}\b[^:\n]*: torch=={major}\.{minor}\.\*", text)
+        assert len(re.findall(rf"\b{minor}\b|torch{major}{minor}\b", text.split("numpy<2")[0])) > 1
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/compatibility.md"])
+def test_the_support_tables_are_those_of_the_last_run(name):
+    from support_table import refreshed  # noqa: PLC0415
+
+    text = (ROOT / name).read_text(encoding="utf-8")
+    assert refreshed(name, text) == text

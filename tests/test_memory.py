@@ -10,6 +10,8 @@ import torch
 
 import rnncompat
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.parametrize("cell", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize("ragged", [False, True], ids=["dense", "ragged"])

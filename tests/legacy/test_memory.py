@@ -5,9 +5,12 @@ from __future__ import annotations
 import gc
 import tracemalloc
 
+import pytest
 import torch
 
 from rnncompat import legacy
+
+pytestmark = pytest.mark.thorough
 
 STEPS = 100_000
 

@@ -1,0 +1,92 @@
+"""Every test that may be skipped, where, and why; a skip that does not stand here fails the run.
+
+It is a pytest plugin: it puts the skips of the table on the tests, and turns any other into a failure.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+from typing import NamedTuple
+
+import pytest
+import torch
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+
+class Skip(NamedTuple):
+    """Tests that need something not everybody has."""
+
+    tests: str  # beginning of their node ids
+    needs: str  # a requirement as pip writes it, or a name of CAPABILITIES
+    reason: str
+
+
+CAPABILITIES = {
+    "an NVIDIA GPU": torch.cuda.is_available,
+    "tox": lambda: "TOX_ENV_NAME" in os.environ,
+}
+
+FLAT = "tests/test_flat_buffer.py::"
+ENVIRONMENT = "tests/test_environment.py::"
+
+SKIPS = (
+    Skip("tests/test_gpu.py::", "an NVIDIA GPU", "no CUDA device on this machine"),
+    Skip(FLAT + "test_the_moments_of_packing_on_cuda", "an NVIDIA GPU", "no CUDA device on this machine"),
+    Skip(ENVIRONMENT + "test_torch_is_the_one", "tox", "not run by tox, so no name promises anything"),
+    Skip(ENVIRONMENT + "test_python_is_the_one", "tox", "not run by tox, so no name promises anything"),
+    Skip(ENVIRONMENT + "test_the_built_wheel", "tox", "not run by tox, so no wheel need be there"),
+    Skip("tests/test_architecture.py::test_the_contracts_hold", "import-linter", "comes with torch213, lint"),
+    Skip("tests/test_architecture.py::test_a_planted", "import-linter", "comes with torch213, lint"),
+    Skip("tests/test_types.py::", "mypy", "mypy comes with the environment types"),
+    Skip("tests/test_distribution.py::", "build", "build comes with the environment package"),
+    Skip("tests/test_aten.py::test_torch_func", "torch>=2.0", "torch.func comes with torch 2.0"),
+    Skip("tests/test_versions.py::test_transforms", "torch>=2.0", "torch.func comes with torch 2.0"),
+    Skip("tests/test_versions.py::test_compiling", "torch>=2.0", "torch.compile comes with torch 2.0"),
+    Skip(
+        "tests/legacy/test_warnings.py::test_under_compile",
+        "torch>=2.0",
+        "torch.compile comes with torch 2.0",
+    ),
+)
+
+
+def met(needs: str) -> bool:
+    """Whether this machine and environment have what a row needs."""
+    if needs in CAPABILITIES:
+        return CAPABILITIES[needs]()
+    wanted = Requirement(needs)
+    try:
+        found = Version(metadata.version(wanted.name))
+    except metadata.PackageNotFoundError:
+        return False
+    # By release: Debian's 1.13.0a0 is below 1.13.
+    return wanted.specifier.contains(".".join(map(str, found.release)))
+
+
+def rows_for(nodeid: str) -> list[Skip]:
+    """The rows of the table that speak of a test."""
+    return [row for row in SKIPS if nodeid.startswith(row.tests)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the skips of the table on the tests."""
+    for item in items:
+        for row in rows_for(item.nodeid):
+            if not met(row.needs):
+                item.add_marker(pytest.mark.skip(reason=row.reason))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item):
+    """Fails a test that was skipped without a row."""
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        if reason not in [row.reason for row in rows_for(item.nodeid)]:
+            report.outcome = "failed"
+            report.longrepr = (
+                f"{item.nodeid} was skipped ({reason}), but no row of tests/support/skips.py says so."
+            )
+    return report
