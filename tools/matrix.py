@@ -1,7 +1,8 @@
 """Runs the environments of a label of tox.ini, one at a time, each removed after its run.
 
-    python tools/matrix.py compat -m compat       the label compat, with arguments for pytest
-    python tools/matrix.py matrix
+    python tools/matrix.py matrix                 a label
+    python tools/matrix.py compat -m compat       with arguments for pytest
+    python tools/matrix.py --env py312-torch26    one environment
 
 All at once would fill over 40 GB; one alone takes up to 7. An interpreter that is missing is a skip,
 and said so; an environment that fails does not stop the rest. Ends with a line for each and exits
@@ -38,15 +39,11 @@ def settings() -> dict[str, str]:
     return {**handed, **os.environ, "UV_CACHE_DIR": str(CACHE), "UV_PYTHON_DOWNLOADS": "never"}
 
 
-def environments(label: str) -> dict[str, str]:
-    """Names of a label's environments, each with the Python it asks for, in the order of tox.ini."""
-    command = [*TOX, "config", "-m", label, "-k", "base_python"]
+def environments(*which: str) -> dict[str, str]:
+    """Names of the environments of ``-m LABEL`` or ``-e NAME``, each with the Python it asks for."""
+    command = [*TOX, "config", *which, "-k", "base_python"]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    found = dict(re.findall(r"\[testenv:([^\]]+)\]\nbase_python = (\S+)", told))
-    listed = subprocess.run(
-        [*TOX, "list", "--no-desc", "-q", "-m", label], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.split()
-    return {name: found[name] for name in listed if name in found}
+    return dict(re.findall(r"\[testenv:([^\]]+)\]\nbase_python = (\S+)", told))
 
 
 @cache
@@ -90,13 +87,18 @@ def run(env: str, python: str, arguments: list[str]) -> Record:
     return record
 
 
-def main(label: str, *arguments: str) -> int:
-    """Runs all environments of *label*; 0 if none failed and at least one ran."""
+def main(which: str, *arguments: str) -> int:
+    """Runs the environments of a label, or of ``--env NAME``; 0 if none failed and at least one ran."""
+    if which == "--env":
+        which, *arguments = arguments
+        found = environments("-e", which)
+    else:
+        found = environments("-m", which)
     records = []
-    for env, python in environments(label).items():
+    for env, python in found.items():
         records.append(run(env, python, list(arguments)))
         records[-1].save()
-    print(f"\n{label}:")
+    print(f"\n{which}:")
     print(*records, sep="\n", flush=True)
     results = {record.result for record in records}
     return 0 if PASSED in results and FAILED not in results else 1
