@@ -59,14 +59,9 @@ GATES: dict[str, Gate] = {
         (2, 0), "torch.func transforms through every call", "torch.func does not exist, torch.autograd works"
     ),
     "tracing": Gate(
-        (2, 3),
-        "a legacy call warns while torch.compile traces it",
-        "it breaks the graph and warns when it runs",
-    ),
-    "full_graph": Gate(
         (2, 4),
-        "legacy calls under torch.compile(fullgraph=True)",
-        "torch refuses fullgraph=True, without it the graph breaks at the call",
+        "legacy calls under torch.compile(fullgraph=True), which warn while they are traced",
+        "torch refuses fullgraph=True; without it the graph breaks at the call, which warns when it runs",
     ),
     "files": Gate(
         (2, 4),
@@ -87,7 +82,7 @@ def _never() -> bool:
 
 
 is_compiling: Callable[[], bool] = torch.compiler.is_compiling if GATES["tracing"].open else _never
-"""Whether torch.compile is tracing; always False where there is no public way to ask."""
+"""Whether torch.compile is tracing; always False before 2.4, whose compilers cannot trace our calls whole."""
 
 
 def run_while_tracing(function: F) -> F:

@@ -37,7 +37,7 @@ mkdir "$root/rnncompat"
 git ls-files -z | xargs -0 cp -P --parents -t "$root/rnncompat"
 chroot "$root" sh -euc '
   python3 -m venv --system-site-packages /venv
-  /venv/bin/pip install --quiet --no-index --find-links /wheels pytest hypothesis packaging typing_extensions
+  /venv/bin/pip install --quiet --no-index --find-links /wheels pytest hypothesis "packaging>=22" "typing_extensions>=4.6"
   /venv/bin/pip install --quiet --no-index --no-deps /wheels/rnncompat-*.whl
   cd /rnncompat && /venv/bin/pytest -m compat --junitxml=/report.xml
 ' || code=$?

@@ -240,7 +240,7 @@ def test_under_compile_it_warns_once_on_the_users_line_and_breaks_no_graph_where
     def call(x, h):
         return legacy.forward(rnn, x, h)[0]
 
-    compiled = torch.compile(call, fullgraph=GATES["full_graph"].open, backend="eager")
+    compiled = torch.compile(call, fullgraph=GATES["tracing"].open, backend="eager")
     results = [compiled(X, H) for _ in range(3)]
     ours = [w for w in heard if w.category is legacy.LegacyRNNWarning]  # torch has its own on Python 3.13.0
     assert [(str(w.message), w.filename) for w in ours] == [(REGISTRY["forward"].text, __file__)]
