@@ -105,14 +105,16 @@ def order(record: Record) -> tuple[list[int], str]:
     return [-numbers[2], -numbers[3], numbers[0], numbers[1]], record.env
 
 
+def merged(kept: list[Record], new: list[Record]) -> list[Record]:
+    """The newest outcome of each environment. A skip hides no older result; whatever ran does, a failure too."""
+    records = {record.env: record for record in kept}
+    records.update({r.env: r for r in new if r.result != SKIPPED or r.env not in records})
+    return sorted(records.values(), key=order)
+
+
 def main() -> None:
     """Takes in what is new and writes the tables."""
-    kept = {record.env: record for record in (load(RECORDS) if RECORDS.exists() else [])}
-    for record in load_reports():
-        # A skip never hides an older result; anything that ran does, a failure too.
-        if record.result != SKIPPED or record.env not in kept:
-            kept[record.env] = record
-    records = sorted(kept.values(), key=order)
+    records = merged(load(RECORDS) if RECORDS.exists() else [], load_reports())
     RECORDS.write_text(json.dumps([asdict(r) for r in records], indent=1) + "\n", encoding="utf-8")
     for name in TABLES:
         path = ROOT / name
