@@ -89,7 +89,6 @@ def test_every_pair_of_the_table_has_its_pins():
     text = (ROOT / "tox.ini").read_text(encoding="utf-8")
     for major, minor in MINORS:
         assert re.search(rf"torch{major}{minor}\b[^:\n]*: torch=={major}\.{minor}\.\*", text)
-        assert len(re.findall(rf"\b{minor}\b|torch{major}{minor}\b", text.split("numpy<2")[0])) > 1
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/compatibility.md"])
