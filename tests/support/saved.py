@@ -33,8 +33,8 @@ def modules():
     """One module of each kind, with options that torch.nn does not have."""
     made = {
         "rnn": rnncompat.RNN(I, H, nonlinearity="relu", bias="input", dtype=F64),
-        "lstm": rnncompat.LSTM(I, H, 2, bidirectional=True, proj_size=P, cell_clip=(-1, 1), dtype=F64),
-        "gru": rnncompat.GRU(I, H, 2, batch_first=True, dropout=0.5, dtype=F64),
+        "lstm": rnncompat.LSTM(I, H, proj_size=P, cell_clip=(-1, 1), dtype=F64),
+        "gru": rnncompat.GRU(I, H, bidirectional=True, batch_first=True, dtype=F64),
     }
     with torch.no_grad():
         for module in made.values():
