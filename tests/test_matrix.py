@@ -101,10 +101,13 @@ def test_the_grid_shows_failures_and_what_was_not_run():
         Record("py310-torch29", FAILED, failed=2, **ran),
         Record("py312-torch29", FAILED, "no test ran: the environment could not be made", date="2026-12-02"),
         Record("py313-torch29", SKIPPED, "no python3.13 on PATH"),
+        Record("debian-sid", PASSED, python="3.14.10", torch="2.14.1+debian", **ran),
+        Record("debian-trixie", SKIPPED, "needs root and debootstrap"),
     ]
     text = support_table.grid({record.env: record for record in kept})
     assert "| 2.9 | **2 failed** | 17 ✓ | **all failed** | not run | not run |" in text.splitlines()
     assert "| 1.13 | not run | not run | no wheel | no wheel | no wheel |" in text.splitlines()
+    assert text.splitlines()[-1] == "Also run: `debian-sid`: torch 2.14.1+debian on Python 3.14.10, 17 ✓."
     assert "Run 2026-12-01 to 2026-12-02." in text
 
 

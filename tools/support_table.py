@@ -15,6 +15,7 @@ from dataclasses import asdict
 from records import PASSED, ROOT, SKIPPED, Record, load, load_reports
 
 RECORDS = ROOT / "docs" / "matrix.json"
+PAIR = re.compile(r"py(\d)(\d+)-torch(\d)(\d+)")
 BEGIN, END = "<!-- begin {} -->", "<!-- end {} -->"
 
 Pair = tuple[tuple[int, int], tuple[int, int]]
@@ -61,7 +62,13 @@ def grid(records: dict[str, Record]) -> str:
         f"Run {when}. A number counts the tests of the suite that passed there; no wheel: PyTorch offers none for Linux "
         "and this Python; not run: the maintainers had no such interpreter, or no time."
     )
-    return "\n".join([*lines, "", notes])
+    others = [
+        f"`{r.env}`: torch {r.torch} on Python {r.python}, {short(r)}"
+        for r in records.values()
+        if r.torch and not PAIR.fullmatch(r.env)
+    ]
+    also = ["", f"Also run: {'; '.join(others)}."] if others else []
+    return "\n".join([*lines, "", notes, *also])
 
 
 def details(records: dict[str, Record]) -> str:
@@ -100,7 +107,7 @@ def refreshed(name: str, text: str) -> str:
 
 def order(record: Record) -> tuple[list[int], str]:
     """Newest torch first, then Python."""
-    found = re.fullmatch(r"py(\d)(\d+)-torch(\d)(\d+)", record.env)
+    found = PAIR.fullmatch(record.env)
     numbers = [int(part) for part in found.groups()] if found else [0, 0, 0, 0]
     return [-numbers[2], -numbers[3], numbers[0], numbers[1]], record.env
 
