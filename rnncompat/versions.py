@@ -10,14 +10,15 @@ from packaging.version import Version
 
 __all__ = [
     "GATES",
+    "ONEDNN_LINEAR",
     "TORCH_RELEASE",
     "TORCH_VERSION",
     "Gate",
     "allow_in_files",
+    "autocast_dtype",
     "autocast_enabled",
     "is_compiling",
     "run_while_tracing",
-    "traces_transform_question",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -68,13 +69,12 @@ GATES: dict[str, Gate] = {
         "torch.load(weights_only=True) of descriptors, weights, states and batches",
         "torch refuses the file; it reads state_dicts, or all of ours with weights_only=False",
     ),
-    "transform_question": Gate(
-        (2, 5),
-        "fused kernels inside torch.compile",
-        "compiled calls run on plain operations, with the same numbers",
-    ),
 }
 """Everything whose behaviour depends on torch's version."""
+
+
+ONEDNN_LINEAR: bool = TORCH_RELEASE >= (2, 1)
+"""Whether oneDNN's linear operator serves alone: 2.0 has it, but refuses it without an activation to fuse."""
 
 
 def _never() -> bool:
@@ -93,14 +93,6 @@ def run_while_tracing(function: F) -> F:
     return marked
 
 
-_TRACES_QUESTION = GATES["transform_question"].open  # a plain bool: the compilers meant here trace no more
-
-
-def traces_transform_question() -> bool:
-    """Whether a compiler, if one runs, can trace the question if a torch.func transform is running."""
-    return _TRACES_QUESTION or not is_compiling()
-
-
 def allow_in_files(classes: Iterable[Any]) -> None:
     """Lets ``torch.load(weights_only=True)`` build *classes*, which must be harmless whatever a file says."""
     if GATES["files"].open:
@@ -116,3 +108,16 @@ autocast_enabled: Callable[[str], bool] = (
     torch.is_autocast_enabled if TORCH_RELEASE >= (2, 4) else _autocast_before_2_4
 )
 """Whether autocast is on for a type of device."""
+
+
+def _autocast_dtype_before_2_4(device_type: str) -> torch.dtype:
+    dtype: torch.dtype = (
+        torch.get_autocast_cpu_dtype() if device_type == "cpu" else torch.get_autocast_gpu_dtype()
+    )
+    return dtype
+
+
+autocast_dtype: Callable[[str], torch.dtype] = (
+    torch.get_autocast_dtype if TORCH_RELEASE >= (2, 4) else _autocast_dtype_before_2_4
+)
+"""The dtype that autocast computes in on a type of device."""

@@ -10,10 +10,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ...versions import ONEDNN_LINEAR
+
 __all__ = ["large_products", "linear", "rows_product"]
 
 _ROWS = 256  # below it, oneDNN's setup outweighs what it saves
-_ONEDNN = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # torch >= 2.0
+_ONEDNN = torch.ops.mkldnn._linear_pointwise if ONEDNN_LINEAR else None
 
 
 def large_products(rows: int, like: Tensor) -> bool:

@@ -1,0 +1,58 @@
+"""Whether a call is part of something that only plain operations can serve, and what its tensors hold.
+
+The one file beside ``backends/`` with underscore names of torch: a check of values must see through vmap's
+wrappers, and torch has no public way to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from .versions import is_compiling
+
+__all__ = ["batched", "transforms_active", "values_of"]
+
+_functorch: Any = getattr(torch._C, "_functorch", None)  # torch >= 2.0
+
+
+def _find_probe() -> Callable[[], bool]:
+    """Torch's own question whether a torch.func transform is running."""
+    probe = getattr(torch._C, "_are_functorch_transforms_active", None)  # torch >= 2.0
+    return probe if probe is not None else lambda: False
+
+
+_in_transform = _find_probe()
+
+
+def transforms_active() -> bool:
+    """Whether a torch.func transform or a level of forward-mode differentiation is running."""
+    return _in_transform() or forward_ad._current_level >= 0
+
+
+_in_old_vmap: Callable[[Tensor], bool] = getattr(_functorch, "is_legacy_batchedtensor", lambda _: False)
+
+
+def batched(tensors: Iterable[Tensor | None]) -> bool:
+    """Whether vmap, torch.func's or the one inside ``autograd.grad(is_grads_batched=True)``, wraps any of them."""
+    return any(
+        t is not None and (_in_old_vmap(t) or (_in_transform() and _functorch.is_functorch_wrapped_tensor(t)))
+        for t in tensors
+    )
+
+
+def values_of(tensor: Tensor) -> Tensor | None:
+    """A tensor whose values can be read: *tensor*, or what a transform wraps, with an axis more.
+
+    Returns:
+        None while a compiler traces: there are no values yet.
+    """
+    if is_compiling():
+        return None
+    while _in_transform() and _functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = _functorch.get_unwrapped(tensor)
+    return tensor
