@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
-from .backends import Algorithm, Request, ResetTo, ReturnStates, quick_step, select
+from .autocast import cast_for_autocast
+from .backends import Algorithm, Request, ResetTo, ReturnStates, draw_dropout, quick_step, run
 from .descriptor import RNNDescriptor
 from .errors import (
     InvalidTypeError,
@@ -133,17 +134,26 @@ def run_layers(
     descriptor: RNNDescriptor, layers: Layers, x: X, state: StateLike, options: Options
 ) -> tuple[X, RNNState]:
     """As :func:`rnn_forward`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
-    given, request = read_request(descriptor, layers, x, state, options)
-    output, final = select(request, options.backend).forward(request)
+    given, request = read_request(descriptor, layers, x, state, options, draw=options.training)
+    output, final = run(request, options.backend)
     return given.as_given(output), final if given.batched else _without_batch(final)
 
 
 def read_request(
-    descriptor: RNNDescriptor, layers: Layers, x: Any, state: StateLike, options: Options
+    descriptor: RNNDescriptor,
+    layers: Layers,
+    x: Any,
+    state: StateLike,
+    options: Options,
+    *,
+    draw: bool = False,
 ) -> tuple[Input, Request]:
-    """Checks the arguments of a call once and brings them into the form that backends take."""
+    """Checks the arguments of a call once and brings them into the form that backends take.
+
+    Dropout is drawn only if *draw*: whoever merely asks must not move torch's generator.
+    """
     given = read_input(x, options.lengths, options.mask, options.batch_first)
-    data = given.batch.data
+    data, layers, state = cast_for_autocast(given.batch.data, layers, state)
     _check_input(descriptor, layers, data)
     request = Request(
         descriptor=descriptor,
@@ -154,7 +164,7 @@ def read_request(
         lengths=given.batch.known_lengths,
         resets=_read_resets(options.resets, given, options.batch_first),
         reset_to=check_choice("reset_to", options.reset_to, ResetTo),
-        training=options.training,
+        drops=draw_dropout(descriptor, data) if draw else (),
         padding_value=_check_number("padding_value", options.padding_value),
         return_states=check_choice("return_states", options.return_states, ReturnStates),
         algorithm=check_choice("algorithm", options.algorithm, Algorithm),

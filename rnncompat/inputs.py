@@ -68,9 +68,15 @@ def _read_unbatched(x: Tensor, lengths: Any, mask: Any) -> Input:
     if mask is not None:
         batch = SequenceBatch.from_mask(x[:, None], as_column(mask))
     else:
-        single = [lengths] if isinstance(lengths, int) else lengths
-        batch = SequenceBatch.from_padded(x[:, None], single)
+        batch = SequenceBatch.from_padded(x[:, None], _as_list(lengths))
     return Input(batch, False, lambda y: y.squeeze(1))
+
+
+def _as_list(length: Any) -> Any:
+    """A number of any kind as a list of one; anything else is left for the check to read or refuse."""
+    if isinstance(length, Tensor):
+        return length[None] if length.dim() == 0 else length
+    return length if hasattr(length, "__len__") or length is None else [length]
 
 
 def as_column(flags: Any) -> Any:
@@ -98,8 +104,9 @@ def _read_batch(x: SequenceBatch) -> Input:
 
 
 def _read_list(x: list[Tensor] | tuple[Tensor, ...]) -> Input:
-    batch = SequenceBatch.from_list(x)
-    return Input(batch, True, lambda y: batch.with_data(y).to_list())
+    batch = SequenceBatch.from_list(x)  # checks them first
+    sizes = [len(sequence) for sequence in x]
+    return Input(batch, True, lambda y: [row[:n] for row, n in zip(y.unbind(1), sizes, strict=True)])
 
 
 # PackedSequence is a tuple, so it comes first.

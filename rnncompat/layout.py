@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TypeVar
 
 from .descriptor import InputMode, RNNDescriptor
@@ -71,7 +70,6 @@ class Layout:
         return tuple(sorted(self.slots, key=lambda s: (s.pseudo_layer, TORCH_ORDER.index(s.kind))))
 
 
-@lru_cache(maxsize=1024)
 def layout_of(descriptor: RNNDescriptor) -> Layout:
     """The layout of the flat weight buffer of *descriptor*.
 
@@ -82,6 +80,15 @@ def layout_of(descriptor: RNNDescriptor) -> Layout:
         >>> layout.size
         42
     """
+    # Kept with the descriptor: torch.compile can read an attribute, but not a cache keyed by the descriptor.
+    layout: Layout | None = getattr(descriptor, "_layout", None)
+    if layout is None:
+        layout = _lay_out(descriptor)
+        object.__setattr__(descriptor, "_layout", layout)
+    return layout
+
+
+def _lay_out(descriptor: RNNDescriptor) -> Layout:
     slots: list[Slot] = []
     offset = 0
     for kind, pseudo_layer, shape in _blocks(descriptor):

@@ -118,7 +118,10 @@ class RNNState(NamedTuple):
 
 def _batched(tensor: Tensor) -> Tensor:
     if tensor.dim() != 3:
-        raise bad_shape("state", tensor, "[L*D, B, ·]", "An unbatched state has no rows to choose from.")
+        hint = "An unbatched state has no rows to choose from."
+        if tensor.dim() == 4:
+            hint = 'With return_states="all", choose a step first: RNNState(state.h[t], …).'
+        raise bad_shape("state", tensor, "[L*D, B, ·]", hint)
     return tensor
 
 

@@ -17,8 +17,17 @@ import torch
 from torch import Tensor
 
 from .errors import InvalidTypeError, InvalidValueError, bad_shape
+from .transforms import values_of
 
-__all__ = ["backward_cuts", "check_flags", "check_lengths", "cuts_of", "lengths_of", "real_steps"]
+__all__ = [
+    "backward_cuts",
+    "check_flags",
+    "check_lengths",
+    "check_range",
+    "cuts_of",
+    "lengths_of",
+    "real_steps",
+]
 
 
 def check_lengths(lengths: Any, num_steps: int, batch_size: int, device: torch.device) -> Tensor:
@@ -38,7 +47,7 @@ def check_lengths(lengths: Any, num_steps: int, batch_size: int, device: torch.d
     if given.shape != (batch_size,):
         hint = "Is the input batch-first? Then pass batch_first=True." if given.shape == (num_steps,) else ""
         raise bad_shape("lengths", given, f"[{batch_size}], one length a row of the batch", hint)
-    _check_range(given, num_steps)
+    check_range(given, num_steps)
     return given.to(device=device, dtype=torch.int64)
 
 
@@ -49,12 +58,16 @@ def _as_tensor(name: str, value: Any) -> Tensor:
         raise InvalidTypeError(f"{name} is {value!r}, which torch cannot read: {error}.") from None
 
 
-def _check_range(lengths: Tensor, num_steps: int) -> None:
-    wrong = ((lengths < 0) | (lengths > num_steps)).nonzero()
+def check_range(lengths: Tensor, num_steps: int) -> None:
+    """Refuses a length below 0 or above *num_steps*; what a compiler traces is checked when it runs."""
+    values = values_of(lengths)
+    if values is None:
+        return
+    wrong = ((values < 0) | (values > num_steps)).nonzero()
     if wrong.numel():
-        row = int(wrong[0, 0])
+        first = wrong[0]
         raise InvalidValueError(
-            f"lengths[{row}] is {int(lengths[row])}, but the input has T = {num_steps} steps; "
+            f"lengths[{int(first[-1])}] is {int(values[tuple(first)])}, but the input has T = {num_steps} steps; "
             f"expected a whole number from 0 to {num_steps}."
         )
 
@@ -82,6 +95,10 @@ def real_steps(lengths: Tensor, num_steps: int) -> Tensor:
 
 def lengths_of(mask: Tensor) -> Tensor | None:
     """The lengths ``[B]`` that a right-padded *mask* ``[T, B]`` says, or None if it has other gaps."""
+    if (
+        values_of(mask) is not mask
+    ):  # traced, or one of many under vmap: it stays a mask, which serves as well
+        return None
     lengths = mask.sum(0)
     return lengths if torch.equal(mask, real_steps(lengths, mask.shape[0])) else None
 

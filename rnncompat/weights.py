@@ -12,7 +12,7 @@ from torch import Tensor
 from .descriptor import RNNDescriptor
 from .errors import InvalidTypeError, bad_shape, bad_type, bad_value
 from .layout import layout_of
-from .versions import is_compiling
+from .transforms import values_of
 
 __all__ = ["LayerWeights", "RNNWeights"]
 
@@ -133,7 +133,7 @@ class RNNWeights:
 
     def by_layer(self) -> tuple[LayerWeights, ...]:
         """The views as one :class:`LayerWeights` a pseudo-layer."""
-        if self.flat.requires_grad or is_compiling():
+        if self.flat.requires_grad or values_of(self.flat) is not self.flat:
             return self._grouped()
         # Without gradients views are nothing but addresses: they are made once for each memory (6 µs a time).
         memory = (self.flat, self.flat.data_ptr())
@@ -154,8 +154,13 @@ class RNNWeights:
         )
 
     def with_flat(self, flat: Tensor) -> RNNWeights:
-        """Weights of the same layout over another flat tensor of the same shape."""
-        assert flat.shape == self.flat.shape
+        """Weights of the same layout over another flat tensor of the same shape.
+
+        Raises:
+            InvalidValueError: *flat* has another shape.
+        """
+        if flat.shape != self.flat.shape:
+            raise bad_shape("flat", flat, f"{list(self.flat.shape)}")
         other = object.__new__(RNNWeights)
         other.layout, other.descriptor, other.flat, other._views = self.layout, self.descriptor, flat, None
         return other

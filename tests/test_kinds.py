@@ -161,3 +161,12 @@ def test_sequence_batch_round_trips(x):
     assert_bitwise(pack_sequence(left.to_list(), enforce_sorted=False).data, left.to_packed().data)
     assert "lengths=[4, 6, 1, 4, 3]" in repr(batch)
     assert SequenceBatch.from_padded(x).lengths.tolist() == [6] * 5
+
+
+@pytest.mark.parametrize(
+    "length", [4, [4], np.int64(4), np.array([4]), torch.tensor(4), torch.tensor([4])], ids=repr
+)
+def test_the_length_of_an_unbatched_sequence_in_any_form(net, x, length):
+    expected, _ = rnn_forward(*net, x[:, :1], lengths=[4])
+    output, _ = rnn_forward(*net, x[:, 0], lengths=length)
+    assert_bitwise(expected[:, 0], output)

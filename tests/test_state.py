@@ -140,3 +140,10 @@ def test_an_unbatched_state_has_no_rows():
         RNNState.cat([])
     with pytest.raises(InvalidValueError, match="some with c and some without"):
         RNNState.cat([RNNState(torch.zeros(1, 1, 3)), RNNState(torch.zeros(1, 1, 3), torch.zeros(1, 1, 3))])
+
+
+def test_states_of_every_step_are_told_to_choose_one():
+    every = RNNState(torch.zeros(5, 1, 3, 2))
+    for act in (lambda: every.index_select([0]), lambda: every.reset([0]), lambda: RNNState.cat([every])):
+        with pytest.raises(ValueError, match=r"choose a step first: RNNState\(state.h\[t\]"):
+            act()

@@ -30,7 +30,7 @@ def request(case):
         lengths=None,
         resets=case.flags if case.resets else None,
         reset_to=ResetTo(case.reset_to),
-        training=False,
+        drops=(),
         padding_value=0.0,
         return_states=ReturnStates.LAST,
         algorithm=Algorithm.AUTO,

@@ -7,7 +7,7 @@ import torch
 
 import rnncompat
 from rnncompat import versions
-from rnncompat.backends.derivatives import transforms_active
+from rnncompat.transforms import transforms_active
 from rnncompat.versions import GATES, TORCH_RELEASE, Gate
 
 
@@ -47,15 +47,6 @@ def test_compiling_takes_a_constant_out_of_the_graph_where_it_can():
     for _ in range(3):
         compiled(torch.zeros(()))
     assert len(calls) == (1 if GATES["tracing"].open else 3)
-
-
-def test_compiling_goes_on_where_the_question_of_transforms_cannot_be_traced():
-    def ask(x):
-        return x + (1 if transforms_active() else 2)
-
-    told = torch.compile(ask, backend="eager")(torch.zeros(()))
-    blind = GATES["tracing"].open and not GATES["transform_question"].open
-    assert int(told) == (1 if blind else 2)
 
 
 def test_transforms_are_seen():

@@ -127,3 +127,9 @@ def test_wrong_buffers_are_refused():
         RNNWeights.from_named(descriptor, {**named, "weight_ih_l0": torch.zeros(3, 6)})
     with pytest.raises(InvalidTypeError, match="mixes"):
         RNNWeights.from_named(descriptor, {**named, "bias_ih_l0": torch.zeros(6).double()})
+
+
+def test_with_flat_refuses_another_shape():
+    weights = RNNWeights.init(RNNDescriptor("gru", 2, 3))
+    with pytest.raises(ValueError, match=r"flat is of shape \[4\]; expected shape \[63\]"):
+        weights.with_flat(torch.zeros(4))

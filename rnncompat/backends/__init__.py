@@ -2,6 +2,8 @@
 
 from .aten import quick_step
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
+from .dropout import draw_dropout
+from .operator import run
 from .select import BACKENDS, candidates, select
 
 __all__ = [
@@ -13,6 +15,8 @@ __all__ = [
     "Result",
     "ReturnStates",
     "candidates",
+    "draw_dropout",
     "quick_step",
+    "run",
     "select",
 ]

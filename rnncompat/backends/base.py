@@ -50,7 +50,7 @@ class Request(NamedTuple):
         lengths: ``[B]`` if *real* is right-padded, else None.
         resets: ``[T, B]`` as the caller gave them, or None.
         reset_to: what a reset replaces the state by.
-        training: whether dropout acts.
+        drops: the factors of dropout at each boundary between layers ``[T, B, D*P]``; empty where it does not act.
         padding_value: what the output holds at steps that are not real.
         return_states: the final state, or that of every step.
         algorithm: as asked for; only ``"auto"`` may be ignored.
@@ -64,7 +64,7 @@ class Request(NamedTuple):
     lengths: Tensor | None
     resets: Tensor | None
     reset_to: ResetTo
-    training: bool
+    drops: tuple[Tensor, ...]
     padding_value: float
     return_states: ReturnStates
     algorithm: Algorithm

@@ -1,4 +1,4 @@
-"""Dropout between layers, drawn alike for every backend."""
+"""Dropout between layers, drawn once a call and alike for every backend."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..descriptor import RNNDescriptor
+from .precision import dtype_of_work
+
 __all__ = ["apply_dropout", "draw_dropout"]
 
 
-def draw_dropout(like: Tensor, p: float) -> Tensor:
-    """0 where a value is dropped and 1/(1-p) elsewhere, of the shape of *like* ``[T, B, D*P]``.
+def draw_dropout(d: RNNDescriptor, x: Tensor) -> tuple[Tensor, ...]:
+    """For each boundary between layers ``[T, B, D*P]``: 0 where a value is dropped, 1/(1-p) elsewhere.
 
     The numbers come from torch's generator in padded time-major order whatever the backend runs on, so
     a seed gives the same bits everywhere, ``torch.nn``'s dense CPU modules included.
     """
-    return F.dropout(torch.ones_like(like, requires_grad=False), p, training=True)
+    if not d.dropout:
+        return ()
+    ones = torch.ones(*x.shape[:2], d.output_size, dtype=dtype_of_work(x), device=x.device)
+    return tuple(F.dropout(ones, d.dropout, training=True) for _ in range(d.num_layers - 1))
 
 
 def apply_dropout(y: Tensor, scale: Tensor) -> Tensor:

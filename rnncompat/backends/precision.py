@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from ..versions import autocast_enabled
 from ..weights import LayerWeights
 from .base import Request, Result
 
-__all__ = ["in_own_dtype"]
+__all__ = ["dtype_of_work", "in_own_dtype"]
 
 
 def in_own_dtype(run: Callable[[Request], Result], request: Request) -> Result:
@@ -22,10 +23,16 @@ def in_own_dtype(run: Callable[[Request], Result], request: Request) -> Result:
     if autocast_enabled(device):  # asked first: entering the context costs more than a small step
         with torch.autocast(device, enabled=False):
             return in_own_dtype(run, request)
-    if request.x.dtype is not torch.float16 or device != "cpu":
+    dtype, work = request.x.dtype, dtype_of_work(request.x)
+    if dtype is work:
         return run(request)
-    output, state = run(_cast(request, torch.float32))
-    return Result(output.to(torch.float16), state.to(dtype=torch.float16))
+    output, state = run(_cast(request, work))
+    return Result(output.to(dtype), state.to(dtype=dtype))
+
+
+def dtype_of_work(x: Tensor) -> torch.dtype:
+    """The dtype that an input is computed in."""
+    return torch.float32 if x.dtype is torch.float16 and x.is_cpu else x.dtype
 
 
 def _cast(request: Request, dtype: torch.dtype) -> Request:

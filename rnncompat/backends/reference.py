@@ -19,7 +19,7 @@ from ..state import RNNState
 from ..steps import backward_cuts, cuts_of
 from ..weights import LayerWeights
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
-from .dropout import apply_dropout, draw_dropout
+from .dropout import apply_dropout
 from .precision import in_own_dtype
 
 __all__ = ["ReferenceBackend"]
@@ -66,8 +66,8 @@ def _forward(request: Request) -> Result:
     marks = _marks_by_direction(request)
     x, traces = request.x, []
     for layer in range(d.num_layers):
-        if layer and request.training and d.dropout:
-            x = apply_dropout(x, draw_dropout(x, d.dropout))
+        if layer and request.drops:
+            x = apply_dropout(x, request.drops[layer - 1])
         x = _select(marks[0].real, x, 0.0)
         directions = []
         for direction in range(d.num_directions):
@@ -89,7 +89,7 @@ def _forward_empty(request: Request) -> Result:
         real=not_real,
         lengths=not_real.sum(0),
         resets=None,
-        training=False,
+        drops=(),
     )
     output, state = _forward(filled)
     if request.return_states is ReturnStates.ALL:

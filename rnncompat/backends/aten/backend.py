@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
 from ...descriptor import InputMode
 from ...state import RNNState
+from ...transforms import transforms_active
 from ..base import Algorithm, Backend, Request, Result, ReturnStates
-from ..derivatives import transforms_active
-from ..dropout import apply_dropout, draw_dropout
+from ..dropout import apply_dropout
 from ..precision import in_own_dtype
 from .fused import dense, whole_network
 from .layer import Layer, LayerResult
@@ -72,14 +71,13 @@ def _forward(request: Request) -> Result:
     if not plan.sizes:
         return _nothing_real(request)
     strategies = _strategies(request, plan)
-    drops = request.training and request.descriptor.dropout > 0
-    if not drops and all(strategy.run is dense for strategy in strategies):
+    if not request.drops and all(strategy.run is dense for strategy in strategies):
         return whole_network(request)
     x = plan.pack(request.x)
     results: list[LayerResult] = []
     for k, strategy in enumerate(strategies):
-        if k and drops:
-            x = apply_dropout(x, plan.pack(_drawn(request, x.shape[1])))
+        if k and request.drops:
+            x = apply_dropout(x, plan.pack(request.drops[k - 1]))
         results.append(strategy.run(x, _layer(request, plan, k)))
         x = results[-1].output
     output = plan.unpack(x, request.padding_value)
@@ -91,12 +89,6 @@ def _layer(request: Request, plan: Plan, layer: int) -> Layer:
     rows = slice(layer * d.num_directions, (layer + 1) * d.num_directions)
     states = [s[rows].unbind(0) for s in request.state if s is not None]
     return Layer(d, plan, request.weights[rows], tuple(zip(*states, strict=True)))
-
-
-def _drawn(request: Request, features: int) -> Tensor:
-    """The dropout of one boundary, drawn in padded time-major order whatever is packed."""
-    like = request.x.new_empty(*request.x.shape[:2], features)
-    return draw_dropout(like, request.descriptor.dropout)
 
 
 def _states(request: Request, plan: Plan, results: list[LayerResult]) -> RNNState:

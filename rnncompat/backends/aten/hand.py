@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 from ...cells import CELLS
 from ...descriptor import Cell
+from ...transforms import batched
 from ...weights import LayerWeights
 from .order import Order, enter
 from .products import linear
@@ -102,7 +103,8 @@ class _ByHand(torch.autograd.Function):
         kernel, order, clip, count = ctx.call
         saved, size = ctx.saved_tensors, len(Arguments._fields)  # read once: checkpointing allows no more
         a, record = Arguments(*saved[:size]), Record(saved[size : size + count], saved[size + count :], grads)
-        if torch.is_grad_enabled():  # create_graph=True: the gradient is to be differentiated again
+        # create_graph=True: the gradient is to be differentiated again; or vmap asks for many at once.
+        if torch.is_grad_enabled() or batched(grads):
             return (None, None, None, *_differentiable(kernel.cell, a, order, clip, grads))
         return (None, None, None, *kernel.backward(a, order, clip, record))
 
@@ -125,15 +127,18 @@ def both_biases(a: Arguments) -> Tensor | None:
 def _differentiable(
     cell: Cell, a: Arguments, order: Order, clip: Clip, grads: tuple[Tensor | None, ...]
 ) -> list[Tensor | None]:
-    """The gradients by plain operations, so that they can be differentiated again."""
+    """The gradients by plain operations, so that they can be differentiated again, or mapped."""
+    again = torch.is_grad_enabled()
     needed = [i for i, t in enumerate(a) if t is not None and t.requires_grad]
-    fresh = Arguments(*(t.view_as(t) if t is not None else None for t in a))  # type: ignore[arg-type]  # None stays None
-    outputs = [(o, g) for o, g in zip(plain(cell, fresh, order, clip), grads, strict=True) if g is not None]
+    with torch.enable_grad():
+        fresh = Arguments(*(t.view_as(t) if t is not None else None for t in a))  # type: ignore[arg-type]  # None stays None
+        computed = plain(cell, fresh, order, clip)
+    outputs = [(o, g) for o, g in zip(computed, grads, strict=True) if g is not None]
     found = torch.autograd.grad(
         [o for o, _ in outputs],
         [t for i, t in enumerate(fresh) if i in needed and t is not None],
         [g for _, g in outputs],
-        create_graph=True,
+        create_graph=again,
         allow_unused=True,
     )
     results: list[Tensor | None] = [None] * len(a)

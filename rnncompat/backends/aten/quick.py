@@ -16,9 +16,9 @@ from torch.nn import functional as F
 
 from ...descriptor import Cell, RNNDescriptor
 from ...state import RNNState
+from ...transforms import transforms_active
 from ...versions import autocast_enabled
 from ...weights import LayerWeights
-from ..derivatives import transforms_active
 from .fused import CELL_OPERATIONS
 
 __all__ = ["quick_step"]
