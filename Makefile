@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh machine with git, make and Python >= 3.10 (with venv):
 #   make demo    the old program and the new call on real data
 #   make test    the whole suite, through tox
-# The rest: make lint (style, structure, types), compat (five torches, what CI runs), matrix (the nine pairs
+# The rest: make lint (style, structure, types), docs (the site), compat (five torches, what CI runs), matrix (the nine pairs
 # and the lower bounds), matrix-full (every pair there is), support-table (what they said, into the
 # README), formats (the files that they wrote, into the tests).
 PYTHON ?= python3
@@ -11,7 +11,7 @@ TOX := .venv/bin/tox run --runner virtualenv
 # uv is several times faster than pip where an environment of several GB is made for one run only.
 MATRIX := .venv-matrix/bin/python tools/matrix.py
 
-.PHONY: demo test lint compat matrix matrix-full support-table formats clean
+.PHONY: demo test lint docs compat matrix matrix-full support-table formats clean
 
 demo: .venv/bin/tox
 	@echo 'Making the environment of the tests ready (the first time it installs torch) ...'
@@ -23,6 +23,10 @@ test: .venv/bin/tox
 
 lint: .venv/bin/tox
 	$(TOX) -e lint,types
+
+docs: .venv/bin/tox
+	$(TOX) -e docs
+	@echo 'The site: build/docs/index.html'
 
 compat: .venv-matrix/bin/tox
 	$(MATRIX) compat -m compat
