@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 
 from ..state import RNNState
 from ..steps import check_range
-from ..versions import is_compiling
+from ..versions import GATES, is_compiling
 from .base import Request, Result, ReturnStates
 from .call import ARGUMENTS, Call, call_of, request_of
 from .select import select
@@ -145,15 +145,21 @@ def _plain(*arguments: Any) -> tuple[Tensor, ...]:
     return _run(Call(*arguments), "reference")
 
 
-_library: Any = torch.library.Library("rnncompat", "DEF")  # type: ignore[no-untyped-call]  # torch's own gap
-_library.define(f"run({ARGUMENTS}) -> (Tensor, Tensor, Tensor)")
-_library.define(f"run_backward(Tensor dy, Tensor dh, Tensor dc, {ARGUMENTS}, bool[] needed) -> Tensor[]")
-for _name, _key, _kernel in (
-    ("run", "CompositeExplicitAutograd", _forward),
-    ("run", "Meta", _fake_forward),
-    ("run", "Autograd", _autograd),
-    ("run", "FuncTorchDynamicLayerFrontMode", _plain),
-    ("run_backward", "CompositeExplicitAutograd", _backward),
-    ("run_backward", "Meta", _fake_backward),
-):
-    _library.impl(_name, _kernel, _key)
+def _register() -> Any:
+    """Makes the operator known to torch; it exists as long as the library that is returned."""
+    library: Any = torch.library.Library("rnncompat", "DEF")  # type: ignore[no-untyped-call]  # torch's own gap
+    library.define(f"run({ARGUMENTS}) -> (Tensor, Tensor, Tensor)")
+    library.define(f"run_backward(Tensor dy, Tensor dh, Tensor dc, {ARGUMENTS}, bool[] needed) -> Tensor[]")
+    for name, key, kernel in (
+        ("run", "CompositeExplicitAutograd", _forward),
+        ("run", "Meta", _fake_forward),
+        ("run", "Autograd", _autograd),
+        ("run", "FuncTorchDynamicLayerFrontMode", _plain),
+        ("run_backward", "CompositeExplicitAutograd", _backward),
+        ("run_backward", "Meta", _fake_backward),
+    ):
+        library.impl(name, kernel, key)
+    return library
+
+
+_library = _register() if GATES["tracing"].open else None  # before, no compiler asks for it
