@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from rnncompat import InvalidTypeError, InvalidValueError, RNNState, RNNWeights, UnsupportedError, rnn_step
+from rnncompat.versions import autocast_enabled
 
 from .buffer import split_params
 from .parameters import check_like
@@ -73,7 +74,10 @@ def expand_state(x: Tensor, h: Tensor) -> Tensor:
 
 
 def run_step(rnn: RNNDesc, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
-    """The old ``forward`` without its return conventions."""
+    """The old ``forward`` without its return conventions; the old interface knew no autocast."""
+    if autocast_enabled(rnn.params.device.type):
+        with torch.autocast(rnn.params.device.type, enabled=False):
+            return run_step(rnn, x, h, c)
     if not _fits(rnn, x, h, c):
         h, c = check_step(rnn, x, h, c)
     flat = read_weights(rnn, x, h, c)

@@ -93,3 +93,17 @@ def test_modules_and_every_kind_of_input(kind):
         assert module.step(x[0])[0].dtype is BF16
     with torch.autocast("cpu", dtype=BF16, enabled=False):
         assert module(x)[0].dtype is torch.float32
+
+
+@pytest.mark.parametrize("options", [{}, {"lengths": [6, 0, 4]}], ids=["dense", "lengths"])
+def test_a_backward_pass_inside_autocast_is_the_one_outside(descriptor, options):
+    weights = RNNWeights.init(descriptor)
+    x = torch.randn(T, B, I, requires_grad=True)
+
+    def loss():
+        return rnn_forward(descriptor, weights, x, **options)[0].float().square().sum()
+
+    with torch.autocast("cpu", dtype=BF16):
+        inside = torch.autograd.grad(loss(), [weights.flat, x])
+        outside = loss()
+    assert_bitwise(torch.autograd.grad(outside, [weights.flat, x]), inside)

@@ -23,6 +23,7 @@ from ..steps import check_range
 from ..versions import GATES, is_compiling
 from .base import Request, Result, ReturnStates
 from .call import ARGUMENTS, Call, call_of, request_of
+from .precision import without_autocast
 from .select import select
 
 __all__ = ["run"]
@@ -70,6 +71,10 @@ def _fake_forward(*arguments: Any) -> tuple[Tensor, ...]:
 
 def _backward(dy: Tensor, dh: Tensor, dc: Tensor, *arguments: Any) -> list[Tensor]:
     """The gradients of the leaves that *needed* marks, by running the call again."""
+    return without_autocast(dy.device.type, lambda: _backward_once(dy, dh, dc, *arguments))
+
+
+def _backward_once(dy: Tensor, dh: Tensor, dc: Tensor, *arguments: Any) -> list[Tensor]:
     *given, needed = arguments
     call = Call(*given)
     leaves = [t.detach().requires_grad_(n) for t, n in zip(call.leaves, needed, strict=True)]

@@ -6,6 +6,7 @@ float16 is computed in float32 there, which is several times faster and more exa
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -14,15 +15,25 @@ from ..versions import autocast_enabled
 from ..weights import LayerWeights
 from .base import Request, Result
 
-__all__ = ["dtype_of_work", "in_own_dtype"]
+__all__ = ["dtype_of_work", "in_own_dtype", "without_autocast"]
+
+R = TypeVar("R")
 
 
 def in_own_dtype(run: Callable[[Request], Result], request: Request) -> Result:
     """Runs a request with autocast off; the result has the request's dtype."""
-    device = request.x.device.type
-    if autocast_enabled(device):  # asked first: entering the context costs more than a small step
-        with torch.autocast(device, enabled=False):
-            return in_own_dtype(run, request)
+    return without_autocast(request.x.device.type, lambda: _in_own_dtype(run, request))
+
+
+def without_autocast(device: str, run: Callable[[], R]) -> R:
+    """What *run* returns, autocast being off for that type of device."""
+    if not autocast_enabled(device):  # asked first: entering the context costs more than a small step
+        return run()
+    with torch.autocast(device, enabled=False):
+        return run()
+
+
+def _in_own_dtype(run: Callable[[Request], Result], request: Request) -> Result:
     dtype, work = request.x.dtype, dtype_of_work(request.x)
     if dtype is work:
         return run(request)

@@ -146,3 +146,25 @@ def test_float32_is_computed_in_float32():
     rnn = legacy.RNNDesc(legacy.CUDNN_GRU, I, H)
     y, ho = legacy.forward(rnn, torch.ones(I, B), torch.ones(H))
     assert y.dtype == ho.dtype == rnn.dtype == torch.float32
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_autocast_changes_nothing(mode):
+    """The old interface knew none: a loop over steps goes on in the dtype of its descriptor."""
+    with legacy.legacy_warnings("quiet"):
+        rnn = legacy.RNNDesc[torch.float32](MODES[mode], I, H)
+        rnn.params.normal_()
+        x = torch.randn(I, B, requires_grad=True)
+        start = [torch.randn(H, requires_grad=True) for _ in range(2 if mode == "lstm" else 1)]
+
+        def two_steps():
+            _, *state = legacy.forward(rnn, x, *start)
+            y, *state = legacy.forward(rnn, x, *state)
+            return [y, *state]
+
+        expected = two_steps()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = two_steps()
+        assert_bitwise(expected, found)
+        gradients = [torch.autograd.grad(results[0].sum(), [x, *start]) for results in (expected, found)]
+        assert_bitwise(*gradients)

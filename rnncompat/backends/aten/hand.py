@@ -20,6 +20,7 @@ from ...cells import CELLS
 from ...descriptor import Cell
 from ...transforms import batched
 from ...weights import LayerWeights
+from ..precision import without_autocast
 from .order import Order, enter
 from .products import linear
 
@@ -100,6 +101,10 @@ class _ByHand(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[Any, ...]:
+        return without_autocast("cpu", lambda: _ByHand.gradients(ctx, grads))
+
+    @staticmethod
+    def gradients(ctx: Any, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         kernel, order, clip, count = ctx.call
         saved, size = ctx.saved_tensors, len(Arguments._fields)  # read once: checkpointing allows no more
         a, record = Arguments(*saved[:size]), Record(saved[size : size + count], saved[size + count :], grads)
