@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import rnncompat
+from rnncompat.legacy.registry import REGISTRY
 from rnncompat.versions import GATES
 
 ROOT = Path(__file__).parents[1]
@@ -39,3 +41,13 @@ def test_the_docs_name_every_gate(gate):
     major, minor = gate.since
     row = f"| {gate.what} | {major}.{minor} | {gate.before} |"
     assert row in (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [f"rnncompat.{name}" for name in rnncompat.__all__ if name != "__version__"]
+    + [f"rnncompat.legacy.{name}" for name in REGISTRY],
+)
+def test_the_api_page_has_every_public_name(name):
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert re.search(rf"\b{re.escape(name)}\b|\b{name.rsplit('.', 1)[1]}\b", text)
