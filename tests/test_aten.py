@@ -120,3 +120,16 @@ def test_torch_func_goes_through_the_definition():
     per_sample = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0))(flat, x)
     one_by_one = [torch.autograd.grad(loss(weights.flat, sample), weights.flat)[0] for sample in x]
     assert_same(torch.stack(one_by_one), per_sample)
+
+
+@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm", "gru"])
+@pytest.mark.parametrize("options", [{}, {"lengths": [6, 0, 3]}], ids=["dense", "lengths"])
+def test_an_output_is_no_view_and_may_be_changed_in_place(cell, options):
+    descriptor = RNNDescriptor(cell, 2, 4)
+    weights = RNNWeights.init(descriptor, dtype=torch.float64)
+    x = torch.randn(6, 3, 2, dtype=torch.float64, requires_grad=True)
+    output, _ = rnn_forward(descriptor, weights, x, backend="aten", **options)
+    assert not output._is_view()
+    expected = torch.autograd.grad((output * 2 + 1).square().sum(), [x, weights.flat], retain_graph=True)
+    output.mul_(2).add_(1)
+    assert_same(expected, torch.autograd.grad(output.square().sum(), [x, weights.flat]))

@@ -37,6 +37,7 @@ COMPILING = (
     "tests/test_compile.py::",
 )
 ENVIRONMENT = "tests/test_environment.py::"
+ECOSYSTEM = "tests/ecosystem/"
 
 SKIPS = (
     Skip("tests/test_gpu.py::", "an NVIDIA GPU", "no CUDA device on this machine"),
@@ -60,6 +61,17 @@ SKIPS = (
     Skip(
         "tests/test_compile.py::test_compiled_by_inductor", "a C++ compiler", "inductor needs a C++ compiler"
     ),
+    Skip(
+        ECOSYSTEM + "test_training.py::test_functional_call", "torch>=2.0", "torch.func comes with torch 2.0"
+    ),
+    Skip(
+        ECOSYSTEM + "test_training.py::test_weight_norm",
+        "torch>=2.1",
+        "parametrizations.weight_norm comes with torch 2.1",
+    ),
+    Skip(ECOSYSTEM + "test_processes.py::test_fsdp2", "torch>=2.7", "FSDP2 runs on a CPU since torch 2.7"),
+    Skip(ECOSYSTEM + "test_libraries.py::test_skorch", "skorch", "comes with the environment ecosystem"),
+    Skip(ECOSYSTEM + "test_libraries.py::test_opacus", "opacus", "comes with the environment ecosystem"),
     *(
         Skip(tests, needs, f"torch.compile: {needs}")
         for tests in COMPILING

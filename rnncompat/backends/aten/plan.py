@@ -51,11 +51,17 @@ class Plan(NamedTuple):
         return flat if self.place is None else _PackRows.apply(flat, self.place)  # type: ignore[no-untyped-call]  # torch's gap
 
     def unpack(self, rows: Tensor, padding: float) -> Tensor:
-        """Packed rows ``[N, F]`` as ``[T, B, F]`` with *padding* elsewhere."""
-        if self.place is not None:
-            total = self.num_steps * self.batch_size
-            rows = rows.new_full((total, rows.shape[-1]), padding).index_copy(0, self.place, rows)
-        return rows.view(self.num_steps, self.batch_size, -1)
+        """Packed rows ``[N, F]`` as ``[T, B, F]`` with *padding* elsewhere, in memory of its own.
+
+        No view, which FSDP2 warns of; and no memory that a kernel keeps for its backward pass, so that the
+        caller may change an output in place, as ``torch.nn``'s.
+        """
+        shape = (self.num_steps, self.batch_size, rows.shape[-1])
+        if self.place is None:
+            return rows.view(shape).clone() if rows.requires_grad else rows.view(shape)
+        flat = rows.new_full((shape[0] * shape[1], shape[2]), padding).index_copy(0, self.place, rows)
+        result: Tensor = torch.ops.aten._unsafe_view(flat, shape)  # safe: nobody else holds it
+        return result
 
     def start(self, state: Tensor, direction: int) -> Tensor:
         """The state ``[B, S]`` that each run starts from, ``[R, S]``."""
