@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import cases
+from cases import cases, examples
 from compare import assert_bitwise, assert_same
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from rnncompat import Cell, RNNDescriptor, RNNWeights, UnsupportedError, rnn_forward
 
@@ -32,7 +32,7 @@ def results(case, backend, dtype=torch.float64, **options):
 
 @pytest.mark.parametrize("return_states", ["last", "all"])
 @given(case=cases())
-@settings(max_examples=250)
+@examples(250)
 def test_values_states_and_gradients_in_float64(return_states, case):
     expected = results(case, "reference", return_states=return_states)
     assert_same(expected, results(case, "aten", return_states=return_states))
@@ -44,7 +44,7 @@ TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @given(case=cases())
-@settings(max_examples=80)
+@examples(80)
 def test_other_dtypes(dtype, case):
     # In 8 to 11 bits two ways of adding up fall on different sides of a kink now and then.
     kink = case.descriptor.cell is Cell.RNN_RELU or case.descriptor.cell_clip is not None
@@ -71,13 +71,13 @@ def test_backends_agree_with_dropout_on(cell, gaps):
 
 
 @given(case=cases())
-@settings(max_examples=30)
+@examples(30)
 def test_the_same_call_twice_gives_the_same_bits(case):
     assert_bitwise(results(case, "aten"), results(case, "aten"))
 
 
 @given(case=cases(max_steps=4, max_layers=1))
-@settings(max_examples=30)
+@examples(30)
 def test_second_derivatives_work_without_the_user_asking(case):
     def second(backend):
         x = case.x.clone().requires_grad_()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import cases
+from cases import cases, examples
 from compare import assert_bitwise, assert_same
-from hypothesis import given, settings
+from hypothesis import given
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from rnncompat import RNNDescriptor, RNNState, RNNWeights, SequenceBatch, legacy, rnn_forward
@@ -29,7 +29,7 @@ def results(case, device):
 
 
 @given(cases())
-@settings(max_examples=150)
+@examples(150)
 def test_gpu_and_cpu_agree_in_values_and_gradients(case):
     assert_same(results(case, "cpu"), results(case, "cuda"))
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import BACKENDS, cases
-from hypothesis import given, settings
+from cases import BACKENDS, cases, examples
+from hypothesis import given
 
 from rnncompat import RNNState, RNNWeights, rnn_forward
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(case=cases(max_steps=4, max_layers=2))
-@settings(max_examples=60)
+@examples(60)
 def test_gradcheck_over_all_options(backend, case):
     d = case.descriptor
 
@@ -31,7 +31,7 @@ def test_gradcheck_over_all_options(backend, case):
 
 
 @given(cases(max_steps=5))
-@settings(max_examples=60)
+@examples(60)
 def test_last_state_and_all_states_have_the_same_gradients(case):
     d = case.descriptor
 

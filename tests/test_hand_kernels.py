@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from cases import examples
 from compare import assert_same
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rnncompat.backends.aten import hand, order
@@ -56,7 +57,7 @@ def run(kernel, walk, a, clip):
 
 @pytest.mark.parametrize("block", [1 << 22, 12], ids=["one block", "many blocks"])
 @given(layers())
-@settings(max_examples=150)
+@examples(150)
 def test_values_and_gradients(block, layer):
     kernel, walk, a, clip = layer
     leaves = [t for t in a if t is not None]
@@ -79,7 +80,7 @@ def test_values_and_gradients(block, layer):
 
 
 @given(layers())
-@settings(max_examples=40)
+@examples(40)
 def test_second_derivatives_go_through_plain_operations(layer):
     kernel, walk, a, clip = layer
     leaves = [t for t in a if t is not None]

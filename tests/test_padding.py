@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import BACKENDS, CELLS, Case, cases
+from cases import BACKENDS, CELLS, Case, cases, examples
 from compare import assert_bitwise, assert_same
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from rnncompat import RNNDescriptor, RNNState, rnn_forward
 
@@ -25,7 +25,7 @@ def run(case, x, state=None, backend="auto"):
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("garbage", [float("nan"), float("inf"), 1e30])
 @given(case=cases())
-@settings(max_examples=60)
+@examples(60)
 def test_garbage_in_padding_changes_nothing(garbage, backend, case):
     assume(case.gaps != "none")
     clean = run(case, case.x.masked_fill(~case.real[..., None], 0.0), backend=backend)
@@ -54,7 +54,7 @@ def test_a_state_that_is_not_finite_stays_in_its_row(cell, bad):
 
 
 @given(case=cases())
-@settings(max_examples=100)
+@examples(100)
 def test_a_row_does_not_depend_on_its_neighbours(case):
     assume(case.batch)
     whole, state = rnn_forward(case.descriptor, case.weights, case.x, case.state, **case.options)
@@ -72,7 +72,7 @@ def test_a_row_does_not_depend_on_its_neighbours(case):
 
 
 @given(case=cases())
-@settings(max_examples=60)
+@examples(60)
 def test_rows_without_a_real_step_pass_state_and_gradient_through(case):
     """Length 0, T = 0 and fully masked rows: final state = initial state bit for bit, gradient the identity."""
     assume(case.given_state)

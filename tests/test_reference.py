@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 import torch
-from cases import BACKENDS, BIASES, CELLS, Case, cases
+from cases import BACKENDS, BIASES, CELLS, Case, cases, examples
 from compare import assert_same
-from hypothesis import given, settings
+from hypothesis import given
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
@@ -17,7 +17,7 @@ from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
 @pytest.mark.parametrize("gradients", [True, False], ids=["with gradients", "without"])
 @pytest.mark.parametrize("backend", BACKENDS)
 @given(case=cases())
-@settings(max_examples=250)
+@examples(250)
 def test_every_option_equals_the_numpy_recursion(backend, gradients, case):
     with torch.set_grad_enabled(gradients):
         run = partial(rnn_forward, case.descriptor, case.weights, case.x, case.state, backend=backend)

@@ -7,9 +7,9 @@ import pickle
 
 import pytest
 import torch
-from cases import cases
+from cases import cases, examples
 from compare import assert_bitwise, assert_same
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from rnncompat import InvalidValueError, RNNDescriptor, RNNState, RNNWeights, final_output, rnn_forward
 
@@ -56,7 +56,7 @@ def test_no_cell_state_means_zeros():
 
 
 @given(case=cases(max_steps=7))
-@settings(max_examples=80)
+@examples(80)
 def test_restarting_from_any_state_reproduces_the_rest(case):
     d = case.descriptor
     assume(not d.bidirectional and case.gaps == "none" and case.steps > 1 and not case.resets)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import cases
+from cases import cases, examples
 from compare import assert_same
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from rnncompat import InvalidValueError, RNNDescriptor, RNNWeights, explain, rnn_forward
 from rnncompat.backends import Algorithm, Request, ResetTo, ReturnStates
@@ -38,7 +38,7 @@ def request(case):
 
 
 @given(case=cases(plain=True))
-@settings(max_examples=300)
+@examples(300)
 def test_all_runners_agree(case):
     case.given_state = True
     asked = request(case)

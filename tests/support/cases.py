@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
 import numpy_rnn
 import torch
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from rnncompat import Cell, InputMode, RNNDescriptor, RNNState, RNNWeights
@@ -14,6 +16,14 @@ from rnncompat import Cell, InputMode, RNNDescriptor, RNNState, RNNWeights
 CELLS = [cell.value for cell in Cell]
 BACKENDS = ["reference", "aten"]
 BIASES = ["double", "input", "recurrent", "none"]
+
+
+MORE = 10 if os.environ.get("HYPOTHESIS_PROFILE") == "explore" else 1
+
+
+def examples(count):
+    """Settings of a property test: *count* random cases, ten times as many where they are explored."""
+    return settings(max_examples=count * MORE)
 
 
 @dataclass
