@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import saved
 import torch
-from compare import assert_bitwise
+from compare import assert_same
 
 from rnncompat import LSTM, RNNDescriptor, RNNState, RNNWeights, SequenceBatch, UnsupportedError, rnn_forward
 from rnncompat.versions import GATES
@@ -32,11 +32,11 @@ def assert_equal_modules(loaded):
         assert type(found) is type(expected)
         assert found.descriptor == expected.descriptor
         assert (found.batch_first, found.training) == (expected.batch_first, expected.training)
-        assert_bitwise(list(expected.state_dict().values()), list(found.state_dict().values()))
+        assert_same(list(expected.state_dict().values()), list(found.state_dict().values()))
         x = saved.x()
-        assert_bitwise(expected(x)[0], found(x)[0])
+        assert_same(expected(x)[0], found(x)[0])
         if not found.bidirectional:
-            assert_bitwise(expected.step(x[0])[0], found.step(x[0])[0])
+            assert_same(expected.step(x[0])[0], found.step(x[0])[0])
 
 
 def assert_equal_values(loaded):
@@ -47,15 +47,15 @@ def assert_equal_values(loaded):
     assert (type(weights), type(state), type(batch)) == (RNNWeights, RNNState, SequenceBatch)
     assert weights.flat.requires_grad
     assert weights.flat.is_leaf
-    assert_bitwise(expected["weights"].flat, weights.flat)
-    assert_bitwise(tuple(expected["state"]), tuple(state))
-    assert_bitwise([expected["batch"].data, expected["batch"].mask], [batch.data, batch.mask])
+    assert_same(expected["weights"].flat, weights.flat)
+    assert_same(tuple(expected["state"]), tuple(state))
+    assert_same([expected["batch"].data, expected["batch"].mask], [batch.data, batch.mask])
     output, _ = rnn_forward(loaded["descriptor"], weights, batch, state)
     again, _ = rnn_forward(expected["descriptor"], expected["weights"], expected["batch"], expected["state"])
-    assert_bitwise(again.data, output.data)
+    assert_same(again.data, output.data)
     desc = loaded["desc"]
     assert (type(desc), desc.mode) == (type(expected["desc"]), expected["desc"].mode)
-    assert_bitwise(expected["desc"].params, desc.params)
+    assert_same(expected["desc"].params, desc.params)
 
 
 def test_state_dicts(folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
@@ -102,6 +103,8 @@ def _read(report: Path) -> dict[str, object]:
 
 
 def commit() -> str:
-    """The commit that is checked out, with a + if files differ from it."""
+    """The commit that is checked out, with a + if files differ from it; empty where nobody can tell."""
+    if shutil.which("git") is None:
+        return ""
     command = ["git", "describe", "--always", "--dirty=+", "--abbrev=10"]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
