@@ -1,9 +1,9 @@
 # Two commands do everything on a fresh machine with git, make and Python >= 3.10 (with venv):
 #   make demo    the old program and the new call on real data
 #   make test    the whole suite, through tox
-# The rest: make lint (style, structure, types), docs (the site), compat (five torches, what CI runs), matrix (the nine pairs
-# and the lower bounds), matrix-full (every pair there is), support-table (what they said, into the
-# README), formats (the files that they wrote, into the tests).
+# The rest: make lint (style, structure, types), docs (the site), compat (five torches, what CI runs), matrix
+# (the nine pairs and the lower bounds), matrix-full (every pair there is), support-table (what they said, into
+# the README), formats (the files that they wrote, into the tests).
 PYTHON ?= python3
 DEFAULT := torch213
 

@@ -95,10 +95,8 @@ def real_steps(lengths: Tensor, num_steps: int) -> Tensor:
 
 def lengths_of(mask: Tensor) -> Tensor | None:
     """The lengths ``[B]`` that a right-padded *mask* ``[T, B]`` says, or None if it has other gaps."""
-    if (
-        values_of(mask) is not mask
-    ):  # traced, or one of many under vmap: it stays a mask, which serves as well
-        return None
+    if values_of(mask) is not mask:
+        return None  # traced, or one of many under vmap: as a mask it serves as well
     lengths = mask.sum(0)
     return lengths if torch.equal(mask, real_steps(lengths, mask.shape[0])) else None
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from packaging.requirements import Requirement
 from packaging.version import Version
-from support_table import pairs
+from support_table import pairs, refreshed
 
 import rnncompat
 
@@ -93,7 +93,5 @@ def test_every_pair_of_the_table_has_its_pins():
 
 @pytest.mark.parametrize("name", ["README.md", "docs/compatibility.md"])
 def test_the_support_tables_are_those_of_the_last_run(name):
-    from support_table import refreshed  # noqa: PLC0415
-
     text = (ROOT / name).read_text(encoding="utf-8")
     assert refreshed(name, text) == text

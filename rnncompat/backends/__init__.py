@@ -4,7 +4,7 @@ from .aten import quick_step
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
 from .dropout import draw_dropout
 from .operator import run
-from .select import BACKENDS, candidates, select
+from .select import BACKENDS, candidates
 
 __all__ = [
     "BACKENDS",
@@ -18,5 +18,4 @@ __all__ = [
     "draw_dropout",
     "quick_step",
     "run",
-    "select",
 ]
