@@ -23,7 +23,8 @@ from .layout import layout_of
 from .sequence import SequenceBatch
 from .state import RNNState, StateLike, full_state
 from .steps import check_flags
-from .versions import is_compiling
+from .transforms import shapes_are_settled
+from .versions import is_jit_tracing, is_traced
 from .weights import LayerWeights, RNNWeights
 
 __all__ = ["Options", "read_request", "rnn_forward", "rnn_step", "run_layers", "step_layers"]
@@ -134,7 +135,8 @@ def run_layers(
     descriptor: RNNDescriptor, layers: Layers, x: X, state: StateLike, options: Options
 ) -> tuple[X, RNNState]:
     """As :func:`rnn_forward`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
-    given, request = read_request(descriptor, layers, x, state, options, draw=options.training)
+    read = _read_traced if is_jit_tracing() else read_request
+    given, request = read(descriptor, layers, x, state, options, draw=options.training)
     output, final = run(request, options.backend)
     return given.as_given(output), final if given.batched else _without_batch(final)
 
@@ -170,6 +172,9 @@ def read_request(
         algorithm=check_choice("algorithm", options.algorithm, Algorithm),
     )
     return given, request
+
+
+_read_traced = shapes_are_settled(read_request)
 
 
 def rnn_step(
@@ -221,7 +226,7 @@ def step_layers(
 ) -> tuple[Tensor, RNNState]:
     """As :func:`rnn_step`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
     # A compiler gains nothing from the quick way, and those of torch 2.6 to 2.8 stumble over its checks.
-    if backend == "auto" and isinstance(x_t, Tensor) and not is_compiling():
+    if backend == "auto" and isinstance(x_t, Tensor) and not is_traced():
         quick = quick_step(descriptor, layers, x_t, state)
         if quick is not None:
             return quick

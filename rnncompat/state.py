@@ -223,15 +223,15 @@ def _expand(name: str, s: Tensor, layers: int, size: int, like: Tensor, batched:
             "expected the same dtype and device."
         )
     shape = tuple(s.shape)
-    accepted = {(size,), (1, size)}
+    accepted = [(size,), (1, size)]  # no set: the sizes of a traced tensor have no hash of their own
     if not batched:
-        accepted.add((layers, size))
+        accepted.append((layers, size))
         s = s[:, None] if shape == (layers, size) else s  # [L*D, 1, S]
     else:
-        accepted |= {(layers, 1, size), (layers, batch, size)} | ({(batch, size)} if layers == 1 else set())
+        accepted += [(layers, 1, size), (layers, batch, size), *([(batch, size)] if layers == 1 else [])]
     if shape not in accepted:
         raise bad_shape(name, s, _shapes_text(layers, batch, size, batched))
-    return s.expand(layers, batch, size)
+    return s if shape == (layers, batch, size) else s.expand(layers, batch, size)
 
 
 def _shapes_text(layers: int, batch: int, size: int, batched: bool) -> str:

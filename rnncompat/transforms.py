@@ -6,16 +6,20 @@ wrappers, and torch has no public way to.
 
 from __future__ import annotations
 
+import functools
+import warnings
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from .versions import is_compiling
+from .versions import is_traced
 
-__all__ = ["batched", "transforms_active", "values_of"]
+__all__ = ["batched", "shapes_are_settled", "transforms_active", "values_of"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _functorch: Any = getattr(torch._C, "_functorch", None)  # torch >= 2.0
 
@@ -49,10 +53,25 @@ def values_of(tensor: Tensor) -> Tensor | None:
     """A tensor whose values can be read: *tensor*, or what a transform wraps, with an axis more.
 
     Returns:
-        None while a compiler traces: there are no values yet.
+        None while a compiler or an exporter traces: there are no values yet.
     """
-    if is_compiling():
+    if is_traced():
         return None
     while _in_transform() and _functorch.is_functorch_wrapped_tensor(tensor):
         tensor = _functorch.get_unwrapped(tensor)
     return tensor
+
+
+def shapes_are_settled(function: F) -> F:
+    """*function* for TorchScript's tracer, without its warning at each shape that is compared.
+
+    Our comparisons refuse what is wrong and decide nothing else, so a trace does serve other sizes.
+    """
+
+    @functools.wraps(function)
+    def quietly(*args: Any, **kwargs: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", torch.jit.TracerWarning)  # type: ignore[attr-defined]  # likewise
+            return function(*args, **kwargs)
+
+    return quietly  # type: ignore[return-value]  # wraps() keeps the signature

@@ -17,7 +17,11 @@ __all__ = [
     "allow_in_files",
     "autocast_dtype",
     "autocast_enabled",
+    "in_onnx_export",
     "is_compiling",
+    "is_dynamo_compiling",
+    "is_jit_tracing",
+    "is_traced",
     "run_while_tracing",
 ]
 
@@ -64,6 +68,11 @@ GATES: dict[str, Gate] = {
         "legacy calls under torch.compile(fullgraph=True), which warn while they are traced",
         "torch refuses fullgraph=True; without it the graph breaks at the call, which warns when it runs",
     ),
+    "onnx": Gate(
+        (2, 8),
+        "torch.onnx.export(dynamo=True) of every kind of call that ONNX can say",
+        "that exporter finds no function for our operator; torch.onnx.export(dynamo=False) works",
+    ),
     "files": Gate(
         (2, 4),
         "torch.load(weights_only=True) of descriptors, weights, states and batches",
@@ -84,6 +93,20 @@ def _never() -> bool:
 is_compiling: Callable[[], bool] = torch.compiler.is_compiling if GATES["tracing"].open else _never
 """Whether torch.compile is tracing; always False before 2.4, whose compilers cannot trace our calls whole."""
 
+is_dynamo_compiling: Callable[[], bool] = (
+    torch.compiler.is_dynamo_compiling if GATES["tracing"].open else _never
+)
+"""Whether torch.compile is tracing our Python code, where a symbolic size looks like a plain number."""
+
+
+is_jit_tracing: Callable[[], bool] = torch.jit.is_tracing  # type: ignore[attr-defined]  # public, but not said so
+"""Whether TorchScript's tracer records, as for ``torch.onnx.export(dynamo=False)``."""
+
+
+def is_traced() -> bool:
+    """Whether a compiler or TorchScript's tracer records: values may not be read, and no loop may run over T."""
+    return is_compiling() or is_jit_tracing()
+
 
 def run_while_tracing(function: F) -> F:
     """Makes torch.compile run *function*, which returns a constant, and leave it out of the graph."""
@@ -91,6 +114,13 @@ def run_while_tracing(function: F) -> F:
         return function
     marked: F = torch.compiler.assume_constant_result(function)  # type: ignore[no-untyped-call]  # torch's own gap
     return marked
+
+
+# Torch's compiler would take torch's own answer to be False, whatever it is.
+@run_while_tracing
+def in_onnx_export() -> bool:
+    """Whether ``torch.onnx.export`` records, by either exporter."""
+    return torch.onnx.is_in_onnx_export()
 
 
 def allow_in_files(classes: Iterable[Any]) -> None:

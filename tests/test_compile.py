@@ -178,18 +178,21 @@ def test_the_operator_keeps_its_promises(name, call):
     assert set(checked.values()) == {"SUCCESS"}
 
 
+class Net(torch.nn.Module):
+    """Two layers in both directions, with lengths, as a user would wrap them."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.rnn = getattr(rnncompat, kind)(I, H, 2, bidirectional=True)
+
+    def forward(self, x, lengths):
+        output, state = self.rnn(x, lengths=lengths)
+        return output, state if isinstance(state, torch.Tensor) else state.h
+
+
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 def test_exported_programs_take_other_sizes_and_lengths(kind):
-    class Net(torch.nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.rnn = getattr(rnncompat, kind)(I, H, 2, bidirectional=True)
-
-        def forward(self, x, lengths):
-            output, state = self.rnn(x, lengths=lengths)
-            return output, state if isinstance(state, torch.Tensor) else state.h
-
-    net = Net().eval()
+    net = Net(kind).eval()
     steps, batch = torch.export.Dim("T", min=2, max=99), torch.export.Dim("B", min=2, max=99)
     example = torch.randn(7, 3, I), torch.tensor([7, 0, 3])
     program = torch.export.export(net, example, dynamic_shapes=({0: steps, 1: batch}, {0: batch}))
@@ -200,4 +203,23 @@ def test_exported_programs_take_other_sizes_and_lengths(kind):
     x, lengths = torch.randn(9, 5, I), torch.tensor([9, 1, 0, 4, 5])
     assert_same(net(x, lengths), loaded(x, lengths), 1e-6)
     with pytest.raises(InvalidValueError, match=r"lengths\[0\] is 10"):
+        loaded(x, torch.tensor([10, 1, 0, 4, 5]))
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+def test_traced_programs_take_other_sizes_and_lengths(kind):
+    net = Net(kind).eval()
+    traced = torch.jit.trace(net, (torch.randn(7, 3, I), torch.tensor([7, 0, 3])))
+    file = io.BytesIO()
+    torch.jit.save(traced, file)
+    file.seek(0)
+    loaded = torch.jit.load(file)
+    x, lengths = torch.randn(9, 5, I), torch.tensor([9, 1, 0, 4, 5])
+    assert_same(net(x, lengths), loaded(x, lengths), 1e-6)
+    loaded(x, lengths)[0].sum().backward()
+    net(x, lengths)[0].sum().backward()
+    for ours, theirs in zip(loaded.parameters(), net.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)
+    with pytest.raises(RuntimeError, match=r"lengths\[0\] is 10"):
         loaded(x, torch.tensor([10, 1, 0, 4, 5]))

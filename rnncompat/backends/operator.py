@@ -20,9 +20,10 @@ from torch.autograd import forward_ad
 
 from ..state import RNNState
 from ..steps import check_range
-from ..versions import GATES, is_compiling
+from ..versions import GATES, in_onnx_export, is_traced
 from .base import Request, Result, ReturnStates
 from .call import ARGUMENTS, Call, call_of, request_of
+from .onnx import run_as_nodes
 from .precision import without_autocast
 from .select import select
 
@@ -33,8 +34,12 @@ _HOLE: Any = object()
 
 def run(request: Request, backend: str) -> Result:
     """Runs a request on the backend that serves it, or leaves it to the graph that is being traced."""
-    if not is_compiling():
+    if not is_traced():
         return select(request, backend).forward(request)
+    if in_onnx_export():
+        return run_as_nodes(request)
+    if not GATES["tracing"].open:
+        return select(request, backend).forward(request)  # TorchScript's tracer, which keeps these sizes
     output, h, c = torch.ops.rnncompat.run(*call_of(request, backend))
     return Result(output, RNNState(h, None if request.state.c is None else c))
 

@@ -70,6 +70,10 @@ SKIPS = (
         "parametrizations.weight_norm comes with torch 2.1",
     ),
     Skip(ECOSYSTEM + "test_processes.py::test_fsdp2", "torch>=2.7", "FSDP2 runs on a CPU since torch 2.7"),
+    *(
+        Skip(ECOSYSTEM + "test_onnx.py::", library, "comes with torch213, ecosystem")
+        for library in ("onnx", "onnxscript", "onnxruntime")
+    ),
     Skip(ECOSYSTEM + "test_libraries.py::test_skorch", "skorch", "comes with the environment ecosystem"),
     Skip(ECOSYSTEM + "test_libraries.py::test_opacus", "opacus", "comes with the environment ecosystem"),
     *(

@@ -1,0 +1,122 @@
+"""How a call is said in ONNX: a node a layer, with lengths as its ``sequence_lens``.
+
+Used while ``torch.onnx.export`` records, by either exporter. Gate orders and equations are those of ONNX's
+operators specification (LSTM i o f c, GRU z r h with ``linear_before_reset=1``).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ..descriptor import Cell, InputMode, RNNDescriptor
+from ..errors import UnsupportedError
+from ..state import RNNState
+from ..steps import real_steps
+from ..versions import is_dynamo_compiling, is_jit_tracing
+from ..weights import LayerWeights
+from .base import Request, Result, ReturnStates
+from .onnx_node import Node
+from .reference import ReferenceBackend
+
+__all__ = ["run_as_nodes"]
+
+_OPERATOR = {Cell.LSTM: "LSTM", Cell.GRU: "GRU", Cell.RNN_TANH: "RNN", Cell.RNN_RELU: "RNN"}
+_GATES = {Cell.LSTM: (0, 3, 1, 2), Cell.GRU: (1, 0, 2), Cell.RNN_TANH: (0,), Cell.RNN_RELU: (0,)}
+"""Which of our gates stands at each place of ONNX's order."""
+
+
+def run_as_nodes(request: Request) -> Result:
+    """Records *request* as nodes of ONNX.
+
+    What its operators cannot say is recorded step by step where T is fixed, as it is in a model of one step.
+
+    Raises:
+        UnsupportedError: there is no operator for it, and T is not fixed or the exporter does not say so.
+    """
+    reason = _why_not(request)
+    if reason is None:
+        return _layers(request)
+    # Only torch.export says which sizes are fixed; a fixed T is then a plain number, unlike to torch.compile.
+    if is_jit_tracing() or is_dynamo_compiling() or not isinstance(request.x.shape[0], int):
+        raise UnsupportedError(
+            f"This call cannot be exported to ONNX with any number of steps: {reason}. "
+            "Fix T (a model of one step has T = 1) and export with dynamo=True, which then unrolls the steps."
+        )
+    return ReferenceBackend().forward(request)
+
+
+def _why_not(request: Request) -> str | None:
+    d = request.descriptor
+    found = (
+        (d.proj_size > 0, "its LSTM has no projection"),
+        (d.cell_clip is not None, "its clip bounds the inputs of the gates, not the cell"),
+        (request.resets is not None, "it has no resets"),
+        (request.real is not None and request.lengths is None, "it has no masks; give lengths"),
+        (request.return_states is ReturnStates.ALL, "it returns the last state only"),
+        (bool(request.drops), "dropout is drawn in training only; call eval() first"),
+    )
+    return next((reason for applies, reason in found if applies), None)
+
+
+def _layers(request: Request) -> Result:
+    d, x, lengths = request.descriptor, request.x, request.lengths
+    real = None if lengths is None else real_steps(lengths, x.shape[0])[..., None]  # [T, B, 1]
+    finals = []
+    for layer in range(d.num_layers):
+        y, *final = _node(request, x, layer).record()
+        x = y.transpose(1, 2).flatten(2)  # [T, B, D*H]
+        finals.append(final)
+    h, *c = (torch.cat(states) for states in zip(*finals, strict=True))  # [L*D, B, H]
+    if real is not None and request.padding_value != 0:
+        x = torch.where(real, x, torch.full_like(x, request.padding_value))
+    return Result(x, RNNState(h, *c))
+
+
+def _node(request: Request, x: Tensor, layer: int) -> Node:
+    d, lengths = request.descriptor, request.lengths
+    rows = slice(layer * d.num_directions, (layer + 1) * d.num_directions)
+    weights = request.weights[rows]
+    h, c = request.state
+    return Node(
+        operator=_OPERATOR[d.cell],
+        attributes=_attributes(d),
+        x=x,
+        w=torch.stack([_reorder(d, _input_matrix(d, w, x)) for w in weights]),
+        r=torch.stack([_reorder(d, w.weight_hh) for w in weights]),
+        b=torch.stack([torch.cat([_bias(d, w, w.bias_ih), _bias(d, w, w.bias_hh)]) for w in weights]),
+        lengths=None if lengths is None else lengths.to(torch.int32),
+        h=h[rows],
+        c=None if c is None else c[rows],
+    )
+
+
+def _attributes(d: RNNDescriptor) -> dict[str, object]:
+    attributes: dict[str, object] = {
+        "hidden_size": d.hidden_size,
+        "direction": "bidirectional" if d.bidirectional else "forward",
+    }
+    if d.cell is Cell.GRU:
+        attributes["linear_before_reset"] = 1
+    if d.cell is Cell.RNN_RELU:
+        attributes["activations"] = ["Relu"] * d.num_directions
+    return attributes
+
+
+def _reorder(d: RNNDescriptor, gates: Tensor) -> Tensor:
+    """``[G*H, ...]`` in ONNX's order of gates."""
+    h = d.hidden_size
+    return torch.cat([gates[gate * h : (gate + 1) * h] for gate in _GATES[d.cell]])
+
+
+def _input_matrix(d: RNNDescriptor, w: LayerWeights, x: Tensor) -> Tensor:
+    """``[G*H, in]``; skip input is the unit matrix for every gate."""
+    if w.weight_ih is not None:
+        return w.weight_ih
+    assert d.input_mode is InputMode.SKIP
+    return torch.eye(d.hidden_size, dtype=x.dtype, device=x.device).repeat(d.gates, 1)
+
+
+def _bias(d: RNNDescriptor, w: LayerWeights, bias: Tensor | None) -> Tensor:
+    """``[G*H]`` in ONNX's order of gates, always given: runtimes were wrong without (onnxruntime 3893)."""
+    return torch.zeros_like(w.weight_hh[:, 0]) if bias is None else _reorder(d, bias)
