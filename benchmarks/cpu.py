@@ -2,23 +2,15 @@
 
     python benchmarks/cpu.py [--quick] [--only WORD] [--markdown FILE]
 
-Each row runs both sides in one process, in turn, and compares medians of *process CPU time*: wall time is
-useless on a shared machine. A ratio above 1 means that rnncompat is faster. The goal of each row is printed
-beside it, missed goals included.
+``side_by_side.py`` says how.
 """
 
-import argparse
-import datetime as dt
-import platform
-import statistics
-import time
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import torch
+from side_by_side import Row, compare
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import rnncompat
@@ -29,18 +21,6 @@ CELLS = {"LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU, "RNN": torch.nn.RNN}
 CORE = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh"}
 HALF_ON_CPU = TORCH_RELEASE >= (2, 2)  # before, torch.nn has no float16 on the CPU to compare with
 SHAPES = [(50, 1, 64, 128), (1000, 4, 64, 64), (100, 32, 128, 256), (512, 16, 256, 512)]  # T, B, I, H
-
-
-@dataclass
-class Row:
-    """One comparison: *other* and *ours* do the same work, in inference mode or with a backward pass from ones."""
-
-    group: str
-    label: str
-    other: Callable[[], Any]
-    ours: Callable[[], Any]
-    goal: float
-    training: bool = False
 
 
 def pair(cell: str, inputs: int, hidden: int, **options: Any) -> tuple[Any, Any]:
@@ -199,95 +179,11 @@ def option_rows() -> Iterator[Row]:
 GROUPS = (dense_rows, other_dense_rows, ragged_rows, step_rows, legacy_rows, option_rows)
 
 
-def measure(row: Row, budget: float) -> tuple[float, float]:
-    """Medians in ms of both sides, run in turn for about *budget* seconds of CPU time."""
-    runs = [with_backward(run) if row.training else run for run in (row.other, row.ours)]
-    with torch.inference_mode(not row.training):
-        return medians(runs, budget)
-
-
-def with_backward(run: Callable[[], torch.Tensor]) -> Callable[[], None]:
-    """The call *run* and its backward pass."""
-
-    def step() -> None:
-        output = run()
-        output.backward(torch.ones_like(output))
-
-    return step
-
-
-def medians(runs: list[Callable[[], Any]], budget: float) -> tuple[float, float]:
-    """As :func:`measure`, for calls that are ready to be timed."""
-    sides: tuple[list[float], list[float]] = [], []
-    for run in runs:
-        run()
-    once = max(sum(timed(run, 1) for run in runs), 1e-6)
-    inner = max(1, int(2e-3 / once))  # so that one sample is well above the clock's grain
-    for _ in range(max(3, min(200, int(budget / once / inner)))):
-        for run, times in zip(runs, sides, strict=True):
-            times.append(timed(run, inner) * 1e3)
-    return statistics.median(sides[0]), statistics.median(sides[1])
-
-
-def timed(run: Callable[[], Any], times: int) -> float:
-    """Process CPU time of one call in seconds, the mean of *times*."""
-    begin = time.process_time()
-    for _ in range(times):
-        run()
-    return (time.process_time() - begin) / times
-
-
-def machine() -> str:
-    """What the numbers belong to."""
-    model = (
-        next(
-            (
-                line.split(":")[1].strip()
-                for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-                if line.startswith("model name")
-            ),
-            platform.processor(),
-        )
-        if Path("/proc/cpuinfo").exists()
-        else platform.processor()
-    )
-    return (
-        f"{dt.datetime.now(dt.timezone.utc).date().isoformat()}, {model}, 1 thread, {torch.backends.cpu.get_cpu_capability()}, "
-        f"Python {platform.python_version()}, torch {torch.__version__}, rnncompat {rnncompat.__version__}"
-    )
-
-
 def main() -> None:
-    """Runs the rows asked for and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="a fifth of the time for each row")
-    parser.add_argument("--only", default="", help="only rows whose group or label contains this")
-    parser.add_argument("--markdown", type=Path, help="also write the table to this file")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    torch.manual_seed(0)
-    lines = [
-        machine(),
-        "",
-        "| group | what | other, ms | ours, ms | ratio | goal | |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    print(lines[0], flush=True)
+    """Prints the table."""
     warnings.filterwarnings("ignore", message=".*projections is not supported with oneDNN.*")  # torch.nn's
     with legacy.legacy_warnings("quiet"):
-        for group in GROUPS:
-            for row in group():
-                if options.only not in f"{row.group} {row.label}":
-                    continue
-                other, ours = measure(row, 0.6 if options.quick else 3.0)
-                verdict = "" if other / ours >= row.goal else "missed"
-                lines.append(
-                    f"| {row.group} | {row.label} | {other:.4g} | {ours:.4g} | {other / ours:.2f} "
-                    f"| {row.goal:.2f} | {verdict} |"
-                )
-                print(lines[-1], flush=True)
-    if options.markdown:
-        options.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        compare(GROUPS, __doc__.splitlines()[0])
 
 
 if __name__ == "__main__":
