@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeVar
 
+import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
@@ -134,6 +135,7 @@ def run_layers(
     descriptor: RNNDescriptor, layers: Layers, x: X, state: StateLike, options: Options
 ) -> tuple[X, RNNState]:
     """As :func:`rnn_forward`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
+    _refuse_jit_trace()
     given, request = read_request(descriptor, layers, x, state, options, draw=options.training)
     output, final = run(request, options.backend)
     return given.as_given(output), final if given.batched else _without_batch(final)
@@ -220,6 +222,7 @@ def step_layers(
     backend: str = "auto",
 ) -> tuple[Tensor, RNNState]:
     """As :func:`rnn_step`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
+    _refuse_jit_trace()
     # A compiler gains nothing from the quick way, and those of torch 2.6 to 2.8 stumble over its checks.
     if backend == "auto" and isinstance(x_t, Tensor) and not is_compiling():
         quick = quick_step(descriptor, layers, x_t, state)
@@ -237,6 +240,16 @@ def step_layers(
     options = Options(training=training, backend=backend)
     output, state = run_layers(descriptor, layers, x_t[None], state, options)
     return output[0], state
+
+
+def _refuse_jit_trace() -> None:
+    """Says that ``torch.jit.trace`` would keep this call's T, lengths and resets as constants."""
+    if torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]  # torch's own gap
+        raise UnsupportedError(
+            "torch.jit.trace would bake the number of steps, the lengths and the resets of this call into its "
+            "program. Use torch.compile or torch.export; or trace module.to_torch(), a torch.nn module of the "
+            "same weights."
+        )
 
 
 def _check_network(descriptor: RNNDescriptor, weights: RNNWeights) -> None:
