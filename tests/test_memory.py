@@ -55,7 +55,7 @@ def test_two_hundred_chunks_of_a_stream_end_with_flat_memory(cell):
 
     def train(calls):
         state = None
-        for call in range(calls):
+        for _ in range(calls):
             output, state = module(torch.randn(7, 4, 3), state)
             output.sum().backward()
             module.zero_grad(set_to_none=True)
