@@ -159,6 +159,14 @@ class RNNBase(WeightsModule, Generic[S]):
         options: dict[str, Any] = {name: getattr(self, name) for name in self.torch_options}
         return _fill(self.torch_class(**options, device="meta", dtype=_any_weight(self).dtype), self)
 
+    def __prepare_scriptable__(self) -> nn.Module:
+        """Asked by ``torch.jit.script`` before it compiles a module, wherever in a model it stands."""
+        name = type(self).__name__
+        raise UnsupportedError(
+            f"torch.jit.script cannot compile rnncompat's {name}: it takes arguments of many kinds. Use "
+            f"torch.compile or torch.export; or script {name}.to_torch(), a torch.nn module of the same weights."
+        )
+
     def extra_repr(self) -> str:
         """The options that differ from their defaults, as ``torch.nn`` shows them."""
         shown = [str(self.input_size), str(self.hidden_size)]

@@ -54,7 +54,7 @@ class SequenceBatch:
         data = _time_major(x, batch_first)
         if lengths is None:
             return cls(data, None, None)
-        return cls(data, check_lengths(lengths, data.shape[0], data.shape[1], data.device), None)
+        return cls(data, check_lengths(lengths, data, batch_first), None)
 
     @classmethod
     def from_mask(cls, x: Tensor, mask: Any, *, batch_first: bool = False) -> SequenceBatch:
@@ -72,8 +72,13 @@ class SequenceBatch:
 
     @classmethod
     def from_packed(cls, packed: PackedSequence) -> SequenceBatch:
-        """The rows of a ``PackedSequence`` in the caller's order, padded with zeros."""
+        """The rows of a ``PackedSequence`` in the caller's order, padded with zeros.
+
+        Raises:
+            InvalidValueError: its ``batch_sizes`` do not fit its data.
+        """
         sizes = packed.batch_sizes
+        _check_packed(packed.data, sizes)
         batch = int(sizes[0])
         rows = torch.arange(batch)
         real = rows[None, :] < sizes[:, None]  # [T, B] in packed order, on the host
@@ -172,6 +177,17 @@ class SequenceBatch:
     def __repr__(self) -> str:
         steps, batch, size = self.data.shape
         return f"SequenceBatch(T={steps}, B={batch}, I={size}, lengths={self.lengths.tolist()})"
+
+
+def _check_packed(data: Tensor, sizes: Tensor) -> None:
+    """Refuses a ``PackedSequence`` that contradicts itself: torch builds it without a word."""
+    if data.dim() != 2:
+        raise bad_shape("x.data", data, "[steps of all rows, I]")
+    if int(sizes.sum()) != len(data) or bool((sizes < 0).any()) or bool((sizes[1:] > sizes[:-1]).any()):
+        raise InvalidValueError(
+            f"x.batch_sizes is {sizes.tolist()} beside {len(data)} steps in x.data; expected sizes that never "
+            f"grow and add up to {len(data)}. Was a length above T given to pack_padded_sequence()?"
+        )
 
 
 def _time_major(x: Tensor, batch_first: bool) -> Tensor:

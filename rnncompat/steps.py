@@ -29,26 +29,32 @@ __all__ = [
     "real_steps",
 ]
 
+_AXES = {
+    False: "Is the input batch-first? Then pass batch_first=True.",
+    True: "Is the input time-major? Then pass batch_first=False.",
+}
+"""What to ask where there are as many lengths as steps: by what batch_first is."""
 
-def check_lengths(lengths: Any, num_steps: int, batch_size: int, device: torch.device) -> Tensor:
-    """Returns *lengths* as an int64 tensor ``[B]`` on *device*, or says what is wrong with them.
+
+def check_lengths(lengths: Any, like: Tensor, batch_first: bool) -> Tensor:
+    """Returns *lengths* as an int64 tensor ``[B]``, or says what is wrong with them.
 
     Args:
         lengths: list, tuple, NumPy array or integer tensor on any device; ``0 <= length <= T``, any order.
-        num_steps: T.
-        batch_size: B.
-        device: where the result is wanted.
+        like: ``[T, B, I]``, time-major by now, on the device where the result is wanted.
+        batch_first: what the caller said of the input, for the hint in an error.
     """
+    num_steps, batch_size = like.shape[:2]
     given = lengths if isinstance(lengths, Tensor) else _as_tensor("lengths", lengths)
     if not isinstance(lengths, Tensor) and given.numel() == 0:
         given = given.to(torch.int64)  # an empty list has no dtype of its own
     if given.is_floating_point() or given.is_complex() or given.dtype == torch.bool:
         raise InvalidTypeError(f"lengths has dtype {given.dtype}; expected whole numbers (an integer dtype).")
     if given.shape != (batch_size,):
-        hint = "Is the input batch-first? Then pass batch_first=True." if given.shape == (num_steps,) else ""
+        hint = _AXES[batch_first] if given.shape == (num_steps,) else ""
         raise bad_shape("lengths", given, f"[{batch_size}], one length a row of the batch", hint)
     check_range(given, num_steps)
-    return given.to(device=device, dtype=torch.int64)
+    return given.to(device=like.device, dtype=torch.int64)
 
 
 def _as_tensor(name: str, value: Any) -> Tensor:

@@ -58,6 +58,16 @@ def test_given_dtypes_may_differ_under_autocast_and_not_without(descriptor, dtyp
     assert (output.dtype, after.h.dtype, y.dtype) == (BF16, BF16, BF16)
 
 
+def test_a_bfloat16_network_names_a_float32_state(descriptor):
+    weights = RNNWeights.init(descriptor, dtype=BF16)
+    x, state = torch.randn(T, B, I, dtype=BF16), given_state(descriptor)
+    for call, values in ((rnn_forward, x), (rnn_step, x[0])):
+        with pytest.raises(TypeError, match=r"state.h is torch.float32 on cpu.*torch.bfloat16 on cpu"):
+            call(descriptor, weights, values, state)
+        found = call(descriptor, weights, values, state.to(dtype=BF16))
+        assert {t.dtype for t in leaves(found)} == {BF16}
+
+
 def test_gradients_come_back_in_the_dtype_of_their_leaf(descriptor):
     flat = RNNWeights.init(descriptor).flat
     x, h = torch.randn(T, B, I, requires_grad=True), torch.randn(2, B, H, requires_grad=True)

@@ -33,6 +33,20 @@ CALLS = {
 }
 
 
+MODULES = {
+    "relu": (rnncompat.RNN, {"nonlinearity": "relu"}),
+    "tanh": (rnncompat.RNN, {}),
+    "lstm": (rnncompat.LSTM, {}),
+    "projected": (rnncompat.LSTM, {"proj_size": 3}),
+    "gru": (rnncompat.GRU, {}),
+}
+
+
+def make(kind, layers=1):
+    cls, options = MODULES[kind]
+    return cls(I, H, layers, dtype=F64, **options)
+
+
 @pytest.fixture(params=NETWORKS)
 def network(request):
     cell, options = NETWORKS[request.param]
@@ -89,9 +103,9 @@ def test_func_hessian_equals_double_backward(function, leaves):
     assert_same(torch.autograd.functional.hessian(lambda h: energy(function(flat, x, h)), h), found)
 
 
-@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("kind", MODULES)
 def test_func_vmap_of_grad_is_a_gradient_a_sample(kind):
-    module = getattr(rnncompat, kind)(I, H, dtype=F64)
+    module = make(kind)
     x, lengths = torch.randn(T, B, I, dtype=F64), torch.tensor([5, 0, 3])
     parameters = {name: p.detach() for name, p in module.named_parameters()}
 
@@ -108,12 +122,12 @@ def test_func_vmap_of_grad_is_a_gradient_a_sample(kind):
             assert_same(parameter.grad, found[name][row])
 
 
-@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("kind", MODULES)
 @pytest.mark.parametrize(
     "options", [{}, {"lengths": [5, 2]}, {"resets": torch.ones(T, 2, dtype=torch.bool)}], ids=str
 )
 def test_func_vmap_over_the_weights_of_an_ensemble(kind, options):
-    members = [getattr(rnncompat, kind)(I, H, 2, dtype=F64) for _ in range(3)]
+    members = [make(kind, 2) for _ in range(3)]
     stacked, _ = torch.func.stack_module_state(members)
     x = torch.randn(T, 2, I, dtype=F64)
 
@@ -156,10 +170,10 @@ def test_first_order_calls_stay_on_the_fast_path():
     assert seen == ["aten"]
 
 
-@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize("kind", MODULES)
 @pytest.mark.parametrize("options", [{}, {"lengths": [5, 0, 3]}], ids=["dense", "lengths"])
 def test_batched_backward_gives_the_rows_of_a_jacobian(kind, options):
-    module = getattr(rnncompat, kind)(I, H, dtype=F64)
+    module = make(kind)
     x = torch.randn(T, B, I, dtype=F64, requires_grad=True)
     output, _ = module(x, **options)
     directions = torch.randn(4, *output.shape, dtype=F64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 
@@ -11,16 +12,34 @@ import torch
 import rnncompat
 from rnncompat.__main__ import main
 from rnncompat.backends import BACKENDS
+from rnncompat.backends.aten import backsweep
 
 
 def test_report():
     report = rnncompat.doctor()
     assert report.healthy
     assert report.versions["torch"] == torch.__version__
-    tested = {(test.backend, test.device): test for test in report.tests}
-    assert {("reference", "cpu"), ("aten", "cpu")} <= set(tested)
-    assert tested["aten", "cpu"].difference <= 1e-10
+    tested = {(test.backend, test.device, test.dtype): test for test in report.tests}
+    dtypes = [torch.float64, torch.float32]
+    assert set(itertools.product(["reference", "aten"], ["cpu"], dtypes)) <= set(tested)
+    assert tested["aten", "cpu", torch.float64].difference <= 1e-10
+    assert tested["aten", "cpu", torch.float32].difference <= 1e-4
     assert "aten on cpu: right, largest difference" in str(report)
+    assert "aten on cpu, float32: right, largest difference" in str(report)
+
+
+def test_a_kernel_that_is_wrong_in_large_batches_only_is_found(monkeypatch):
+    """As one of oneDNN's that torch 2.0 brings; a user's machine may bring another."""
+    right, seen = backsweep.rows_product, []
+
+    def wrong(a, b):
+        seen.append(len(a))
+        return right(a, b) * (1.01 if len(a) >= 300 else 1)
+
+    monkeypatch.setattr(backsweep, "rows_product", wrong)
+    report = rnncompat.doctor()
+    assert max(seen) >= 300
+    assert [str(test).split(":")[0] for test in report.tests if not test.healthy] == ["aten on cpu, float32"]
 
 
 def test_a_backend_with_wrong_numbers_is_found(monkeypatch):

@@ -38,6 +38,25 @@ def test_empty_input(backend, cell, bidirectional, steps, batch, extras, return_
         assert_bitwise(torch.ones_like(h), dh)
 
 
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_batch_of_empty_rows(backend, cell, bidirectional):
+    """Every length is 0 while there are steps: the weights see nothing, the state passes through."""
+    descriptor = RNNDescriptor(cell, 2, 5, num_layers=2, bidirectional=bidirectional)
+    weights = RNNWeights.init(descriptor)
+    x = torch.full((4, 3, 2), float("nan"), requires_grad=True)
+    h = torch.randn(descriptor.num_pseudo_layers, 3, 5, requires_grad=True)
+    state = (h, None) if descriptor.has_cell_state else h
+    output, after = rnn_forward(descriptor, weights, x, state, lengths=[0, 0, 0], backend=backend)
+    assert not output.any()
+    assert_bitwise(h, after.h)
+    dx, dw, dh = torch.autograd.grad(output.sum() + after.h.sum(), [x, weights.flat, h])
+    assert not dx.any()
+    assert not dw.any()
+    assert_bitwise(torch.ones_like(h), dh)
+
+
 def test_no_steps_draw_no_random_numbers():
     descriptor = RNNDescriptor("gru", 2, 3, num_layers=2, dropout=0.5)
     weights = RNNWeights.init(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch.nn.utils.rnn import pack_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence
 
 from rnncompat import (
     InvalidTypeError,
@@ -51,6 +51,31 @@ def call(descriptor=LSTM, x=X, state=None, **options):
 def test_lengths(lengths, error, words):
     with pytest.raises(error, match=words):
         call(lengths=lengths)
+
+
+def test_lengths_of_the_other_axis_ask_for_batch_first():
+    """Axes in the wrong order cannot be seen, but as many lengths as steps can."""
+    with pytest.raises(InvalidValueError, match=r"Is the input time-major.*batch_first=False"):
+        call(lengths=[5, 5, 5], x=torch.zeros(T, B, I), batch_first=True)
+    with pytest.raises(InvalidValueError, match=r"Is the input batch-first.*batch_first=True"):
+        call(lengths=[3, 3, 3, 3, 3], x=torch.zeros(T, B, I))
+
+
+@pytest.mark.parametrize(
+    ("packed", "words"),
+    [
+        # torch makes it without a word, and its modules fail in the middle.
+        (pack_padded_sequence(X, [7, 5, 1]), r"beside 11 steps.*add up to 11.*a length above T"),
+        (PackedSequence(X[0], torch.tensor([1, 2])), r"\[1, 2\] beside 3 steps.*never grow"),
+        (PackedSequence(X[0], torch.tensor([4, -1])), r"\[4, -1\] beside 3 steps"),
+        (PackedSequence(X[0, :, 0], torch.tensor([2, 1])), r"x.data is of shape \[3\]"),
+    ],
+    ids=["length above T", "growing", "negative", "one number a step"],
+)
+def test_packed_sequences(packed, words):
+    for read in (lambda p: call(x=p), SequenceBatch.from_packed):
+        with pytest.raises(InvalidValueError, match=words):
+            read(packed)
 
 
 @pytest.mark.parametrize("name", ["mask", "resets"])

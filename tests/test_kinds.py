@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from cases import CELLS
 from compare import assert_bitwise, assert_same
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pack_sequence
 
@@ -13,7 +14,7 @@ from rnncompat import RNNDescriptor, RNNState, RNNWeights, SequenceBatch, rnn_fo
 LENGTHS = [4, 6, 1, 4, 3]
 
 
-@pytest.fixture(params=["gru", "lstm"])
+@pytest.fixture(params=CELLS)
 def net(request):
     descriptor = RNNDescriptor(request.param, 2, 3, num_layers=2, bidirectional=True)
     return descriptor, RNNWeights.init(descriptor, dtype=torch.float64)
@@ -124,6 +125,23 @@ def test_unbatched_is_a_batch_of_one_without_the_axis(net, x):
     assert_bitwise(rnn_forward(*net, row, lengths=4), rnn_forward(*net, row, lengths=[4]))
     _, states = rnn_forward(*net, row, return_states="all")
     assert states.h.shape == (6, 4, 3)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_state_has_the_rank_of_the_input(cell):
+    """One step of one row, one step of a batch, a sequence, a batch of sequences: with a batch axis or without."""
+    net = RNNDescriptor(cell, 2, 3, num_layers=2), RNNWeights.init(RNNDescriptor(cell, 2, 3, num_layers=2))
+    for call, shape, axes in (
+        (rnn_step, (2,), ()),
+        (rnn_step, (5, 2), (5,)),
+        (rnn_forward, (6, 2), ()),
+        (rnn_forward, (6, 5, 2), (5,)),
+    ):
+        state = RNNState(*(torch.randn(2, *axes, 3) for _ in range(2 if cell == "lstm" else 1)))
+        for before in (None, state, call(*net, torch.randn(*shape), state)[1]):
+            output, after = call(*net, torch.randn(*shape), before)
+            assert output.shape == (*shape[:-1], 3)
+            assert [s.shape for s in after if s is not None] == [s.shape for s in state if s is not None]
 
 
 def test_steps_are_the_sequence_one_by_one(x):

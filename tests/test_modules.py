@@ -257,6 +257,24 @@ def test_dropout_acts_in_training_only_and_draws_torchs_masks(kind):
     assert not torch.equal(first, ours.step(x[0])[0])
 
 
+@pytest.mark.parametrize("given", ["padded", "packed"])
+@pytest.mark.parametrize("kind", PAIRS)
+def test_what_is_frozen_or_in_eval_still_hands_gradients_on(kind, given):
+    """A frozen network inside a trained one: gradients for its input and state; and with some weights frozen."""
+    ours, theirs = pair(kind, num_layers=2, dropout=0.5)
+    x, axes = given_input(given, False)
+    state = leaves(theirs, *axes)
+    for names in ([], ["weight_hh_l0", "bias_ih_l1"]):
+        found = []
+        for module in (theirs.eval(), ours.eval()):
+            for name, parameter in module.named_parameters():
+                parameter.requires_grad_(name in names)
+            inputs = [*flat(x), *flat(state), *(module.get_parameter(name) for name in names)]
+            total = sum((t * t).sum() for t in flat(module(x, state)))
+            found.append(torch.autograd.grad(total, inputs))
+        assert_same(*found)
+
+
 @pytest.mark.parametrize("kind", PAIRS)
 def test_the_first_arguments_are_torchs_in_torchs_order(kind):
     ours, theirs, _ = PAIRS[kind]

@@ -7,9 +7,8 @@ import pickle
 
 import pytest
 import torch
-from cases import cases, examples
+from cases import CELLS
 from compare import assert_bitwise, assert_same
-from hypothesis import assume, given
 
 from rnncompat import InvalidValueError, RNNDescriptor, RNNState, RNNWeights, final_output, rnn_forward
 
@@ -21,7 +20,7 @@ def network(cell, **options):
     return descriptor, RNNWeights.init(descriptor, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("cell", ["gru", "lstm"])
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize(
     ("layers", "shape"),
     [
@@ -55,52 +54,49 @@ def test_no_cell_state_means_zeros():
     assert_bitwise(rnn_forward(*net, X, (h, torch.zeros_like(h))), rnn_forward(*net, X, (h, None)))
 
 
-@given(case=cases(max_steps=7))
-@examples(80)
-def test_restarting_from_any_state_reproduces_the_rest(case):
-    d = case.descriptor
-    assume(not d.bidirectional and case.gaps == "none" and case.steps > 1 and not case.resets)
-    output, states = rnn_forward(d, case.weights, case.x, case.state, return_states="all")
-    _, final = rnn_forward(d, case.weights, case.x, case.state)
-    for t in range(case.steps - 1):
-        at_t = RNNState(states.h[t], None if states.c is None else states.c[t])
-        rest, end = rnn_forward(d, case.weights, case.x[t + 1 :], at_t)
-        assert_same(output[t + 1 :], rest, 1e-12)
-        assert_same(tuple(final), tuple(end), 1e-12)
-
-
-@pytest.mark.parametrize("cell", ["rnn_tanh", "lstm", "gru"])
-def test_chunks_equal_the_whole_gradients_included(cell):
-    net = network(cell, num_layers=2)
-    x = torch.randn(9, 5, 2, dtype=torch.float64, requires_grad=True)
-    whole, final = rnn_forward(*net, x)
-    state, parts = None, []
-    for chunk in x.split([2, 4, 3]):
-        y, state = rnn_forward(*net, chunk, state)
-        parts.append(y)
-    assert_same(whole, torch.cat(parts), 1e-12)
-    assert_same(tuple(final), tuple(state), 1e-12)
-    inputs = [x, net[1].flat]
-    assert_same(
-        torch.autograd.grad((whole**3).sum(), inputs),
-        torch.autograd.grad((torch.cat(parts) ** 3).sum(), inputs),
-        1e-12,
-    )
-
-
-def test_final_output_is_the_true_end_of_both_directions():
-    net = network("lstm", num_layers=2, bidirectional=True)
-    lengths = [4, 1, 0, 3, 2]
-    output, state = rnn_forward(*net, X, lengths=lengths)
+@pytest.mark.parametrize("gaps", ["lengths", "mask"])
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize(("cell", "size"), [*((cell, 3) for cell in CELLS), ("lstm", 1)])
+def test_final_output_is_the_true_end_of_every_direction(cell, size, bidirectional, gaps):
+    net = network(cell, num_layers=2, bidirectional=bidirectional, proj_size=size % 3)
+    lengths = torch.tensor([4, 1, 0, 3, 2])
+    real = torch.arange(4)[:, None] < lengths
+    options = {"lengths": lengths} if gaps == "lengths" else {"mask": real.flip(0)}  # padded on the left
+    output, state = rnn_forward(*net, X, **options)
     final = final_output(net[0], state)
     for b, n in enumerate(lengths):
-        expected = torch.cat([output[n - 1, b, :3], output[0, b, 3:]]) if n else torch.zeros(6).double()
-        assert_bitwise(expected, final[b])
+        first, last = (0, n - 1) if gaps == "lengths" else (4 - n, 3)
+        ends = [output[last, b, :size], output[first, b, size:]] if n else [torch.zeros_like(final[b])]
+        assert_bitwise(torch.cat(ends), final[b])
+
+
+def test_final_output_takes_one_state():
+    net = network("lstm", num_layers=2, bidirectional=True)
     _, single = rnn_forward(*net, X[:, 0])
     assert final_output(net[0], single).shape == (6,)
     _, states = rnn_forward(*net, X, return_states="all")
     with pytest.raises(InvalidValueError, match="choose a step first"):
         final_output(net[0], states)
+
+
+@pytest.mark.parametrize("bidirectional", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_state_of_a_layer_and_direction_is_found_by_its_name(cell, bidirectional):
+    """Layers run one by one, each with its own part of the state, are the network."""
+    descriptor, weights = network(cell, num_layers=3, bidirectional=bidirectional)
+    kinds = 2 if descriptor.has_cell_state else 1
+    rows = descriptor.num_pseudo_layers
+    start = RNNState(*(torch.randn(rows, 5, 3, dtype=torch.float64) for _ in range(kinds)))
+    expected, after = rnn_forward(descriptor, weights, X, start)
+    y = X
+    for layer in range(3):
+        single = RNNDescriptor(cell, y.shape[-1], 3, bidirectional=bidirectional)
+        own = {name: weights[name.replace("l0", f"l{layer}")] for name, _ in RNNWeights.init(single).named()}
+        places = [descriptor.pseudo_layer(layer, d) for d in range(descriptor.num_directions)]
+        begin = RNNState(*(s[places] for s in start if s is not None))
+        y, end = rnn_forward(single, RNNWeights.from_named(single, own), y, begin)
+        assert_same(tuple(None if s is None else s[places] for s in after), tuple(end))
+    assert_same(expected, y)
 
 
 def test_methods():

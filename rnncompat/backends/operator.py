@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
+from ..errors import UnsupportedError
 from ..state import RNNState
 from ..steps import check_range
 from ..versions import GATES, in_onnx_export, is_traced
@@ -39,7 +40,11 @@ def run(request: Request, backend: str) -> Result:
     if in_onnx_export():
         return run_as_nodes(request)
     if not GATES["tracing"].open:
-        return select(request, backend).forward(request)  # TorchScript's tracer, which keeps these sizes
+        raise UnsupportedError(
+            "torch.jit.trace would bake the number of steps, the lengths and the resets of this call into its "
+            "program under this torch; it takes other sizes from torch 2.4 on. Trace module.to_torch() instead, "
+            "a torch.nn module of the same weights."
+        )
     output, h, c = torch.ops.rnncompat.run(*call_of(request, backend))
     return Result(output, RNNState(h, None if request.state.c is None else c))
 

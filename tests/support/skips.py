@@ -27,6 +27,7 @@ class Skip(NamedTuple):
 CAPABILITIES = {
     "an NVIDIA GPU": torch.cuda.is_available,
     "a C++ compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
+    "int8 kernels": lambda: bool(set(torch.backends.quantized.supported_engines) - {"none"}),
     "tox": lambda: "TOX_ENV_NAME" in os.environ,
 }
 
@@ -68,6 +69,12 @@ SKIPS = (
         ECOSYSTEM + "test_training.py::test_weight_norm",
         "torch>=2.1",
         "parametrizations.weight_norm comes with torch 2.1",
+    ),
+    Skip(
+        "tests/test_user_needs.py::test_dynamic", "int8 kernels", "this torch was built without int8 kernels"
+    ),
+    Skip(
+        "tests/test_user_needs.py::test_the_copy", "int8 kernels", "this torch was built without int8 kernels"
     ),
     Skip(ECOSYSTEM + "test_processes.py::test_fsdp2", "torch>=2.7", "FSDP2 runs on a CPU since torch 2.7"),
     *(
