@@ -31,6 +31,7 @@ from .select import select
 __all__ = ["run"]
 
 _HOLE: Any = object()
+_REGISTERED = GATES["tracing"].open  # before, no compiler asks for it; and that of 2.4 cannot read a Gate
 
 
 def run(request: Request, backend: str) -> Result:
@@ -39,7 +40,7 @@ def run(request: Request, backend: str) -> Result:
         return select(request, backend).forward(request)
     if in_onnx_export():
         return run_as_nodes(request)
-    if not GATES["tracing"].open:
+    if not _REGISTERED:
         raise UnsupportedError(
             "torch.jit.trace would bake the number of steps, the lengths and the resets of this call into its "
             "program under this torch; it takes other sizes from torch 2.4 on. Trace module.to_torch() instead, "
@@ -177,4 +178,4 @@ def _register() -> Any:
     return library
 
 
-_library = _register() if GATES["tracing"].open else None  # before, no compiler asks for it
+_library = _register() if _REGISTERED else None
