@@ -41,7 +41,7 @@ def read_state(name: str, state: object, hidden: int, x: Tensor, like: Tensor) -
             f"{name} is of shape {list(state.shape)} beside a vector x, left by a batch; expected ({hidden},). "
             "Call reset(m) first, or pass x as (I, 1)."
         )
-    if state.dim() == 2 and state.shape[1] not in (1, x.shape[1]):
+    if state.dim() == 2 and 1 != state.shape[1] != x.shape[1]:  # compilers do not trace "in" over sizes
         raise InvalidValueError(
             f"{name} is of shape {list(state.shape)}, left by another batch, and x has {x.shape[1]} columns; "
             "call reset(m) before a batch of another size."
