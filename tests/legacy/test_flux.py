@@ -150,10 +150,7 @@ SHAPES = {
 @pytest.mark.parametrize("mode", [*MODES, "sin"])
 def test_gradients_are_finite_differences(mode, shapes):
     torch.manual_seed(1)
-    if mode == "sin":
-        cell = legacy.RNNCell(I, H, torch.sin).double()
-    else:
-        cell = make_cell(mode)
+    cell = legacy.RNNCell(I, H, torch.sin).double() if mode == "sin" else make_cell(mode)
     x_shape, h_shape = SHAPES[shapes]
     x = torch.randn(x_shape, dtype=torch.float64, requires_grad=True)
     state = [torch.randn(h_shape, dtype=torch.float64, requires_grad=True) for _ in cell.states]
