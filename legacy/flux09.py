@@ -54,7 +54,7 @@ RNN_RELU, RNN_TANH, LSTM, GRU = CUDNN_RNN_RELU, CUDNN_RNN_TANH, CUDNN_LSTM, CUDN
 def forwardInference(  # noqa: N802  # the old name
     rnn: RNNDesc, x: Tensor, h: Tensor, c: Tensor | None = None
 ) -> tuple[Any, ...]:
-    """One step without a reserve: ``(y, ho)``, or with c ``(y, ho, co)``; shapes as in :func:`forward`."""
+    """One step without a reserve: ``(y, ho)``, or with c ``(y, ho, co)``; shapes as in ``forward``."""
     warn("flux09.forwardInference")
     return step_outputs(rnn, x, h, c)
 

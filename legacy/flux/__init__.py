@@ -1,6 +1,6 @@
 """The cell style: Flux 0.10 to 0.11.6 as it stood on the old interface, number for number.
 
-Cells are called ``cell(state, x) -> (state, y)``; a :class:`Recur` holds the state between calls. Arrays have
+Cells are called ``cell(state, x) -> (state, y)``; a ``Recur`` holds the state between calls. Arrays have
 features first: x ``(I,)`` or ``(I, B)``, and a whole sequence ``(I, B, T)`` runs as one call. A model is mapped over
 a list of steps as ``[m(x) for x in xs]``, which is ``m.(xs)``.
 """

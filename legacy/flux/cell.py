@@ -36,7 +36,7 @@ ran: WeakSet[FluxCell] = WeakSet()
 
 
 class FluxCell(nn.Module):
-    """What the three cells share; use :class:`RNNCell`, :class:`LSTMCell` or :class:`GRUCell`.
+    """What the three cells share; use ``RNNCell``, ``LSTMCell`` or ``GRUCell``.
 
     Wi, Wh, b and the initial state are parameters: Flux trained them all.
     """

@@ -39,7 +39,7 @@ class RNNCell(FluxCell):
         input: features of x, I.
         output: hidden units, H.
         σ: any function of a tensor; with tanh or relu of torch the core computes the cell.
-        init: ``init(*sizes)`` makes Wi, Wh and b; :func:`glorot_uniform` if None.
+        init: ``init(*sizes)`` makes Wi, Wh and b; glorot_uniform if None.
 
     Attributes:
         Wi: ``(H, I)``.
@@ -114,7 +114,7 @@ class LSTMCell(FluxCell):
         input: features of x, I.
         output: hidden units, H.
         init: ``init(*sizes)`` makes Wi, Wh and b, whose forget block is then set to 1;
-            :func:`glorot_uniform` if None.
+            glorot_uniform if None.
 
     Attributes:
         Wi: ``(4*H, I)``.
@@ -159,7 +159,7 @@ class GRUCell(FluxCell):
     Args:
         input: features of x, I.
         output: hidden units, H.
-        init: ``init(*sizes)`` makes Wi, Wh and b; :func:`glorot_uniform` if None.
+        init: ``init(*sizes)`` makes Wi, Wh and b; glorot_uniform if None.
 
     Attributes:
         Wi: ``(3*H, I)``.
