@@ -2,11 +2,15 @@
 
 Old arrays have features first: ``(I,)`` or ``(I, B)``. Each call warns once a call site, at the caller's line,
 with its replacement; ``docs/migrating.md`` shows the way over, ``docs/legacy.md`` every deviation.
+
+The cell style on top of it lies in :mod:`rnncompat.legacy.flux`, its spelling before 2019 in ``flux09``.
 """
 
 if __name__ != "rnncompat.legacy":
     raise ImportError(f"This package is rnncompat.legacy, but it was imported as {__name__!r}.")
 
+from . import flux, flux09
+from .flux import GRUCell, LSTMCell, Recur, RNNCell, reset, reset_b
 from .gradients import LSTMGradients, RNNGradients, backwardData, backwardWeights, pullback
 from .modes import (
     CUDNN_GRU,
@@ -18,7 +22,7 @@ from .modes import (
 from .parameters import ngates, params, rnnParamSize, setweights, setweights_b
 from .rnndesc import RNNDesc
 from .step import Reserve, forward, forwardTrain, hBatch
-from .stubs import STUBS
+from .stubs import stubs_of
 from .warn import LegacyRNNWarning, legacy_warnings
 
 __all__ = [
@@ -26,14 +30,20 @@ __all__ = [
     "CUDNN_LSTM",
     "CUDNN_RNN_RELU",
     "CUDNN_RNN_TANH",
+    "GRUCell",
+    "LSTMCell",
     "LSTMGradients",
     "LegacyRNNWarning",
+    "RNNCell",
     "RNNDesc",
     "RNNGradients",
+    "Recur",
     "Reserve",
     "backwardData",
     "backwardWeights",
     "cudnnRNNMode_t",
+    "flux",
+    "flux09",
     "forward",
     "forwardTrain",
     "hBatch",
@@ -41,9 +51,11 @@ __all__ = [
     "ngates",
     "params",
     "pullback",
+    "reset",
+    "reset_b",
     "rnnParamSize",
     "setweights",
     "setweights_b",
 ]
 
-globals().update(STUBS)
+globals().update(stubs_of())

@@ -17,7 +17,16 @@ from .buffer import split_params
 from .parameters import check_like
 from .rnndesc import RNNDesc
 
-__all__ = ["Gradients", "StepOutput", "differentiate", "expand_state", "run_step"]
+__all__ = [
+    "Gradients",
+    "StepOutput",
+    "differentiate",
+    "expand_state",
+    "from_core",
+    "run_step",
+    "state_to_core",
+    "step_with",
+]
 
 
 class StepOutput(NamedTuple):
@@ -81,7 +90,7 @@ def run_step(rnn: RNNDesc, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput
     if not _fits(rnn, x, h, c):
         h, c = check_step(rnn, x, h, c)
     flat = read_weights(rnn, x, h, c)
-    return _run(rnn, rnn.core if flat is rnn.params else rnn.core.with_flat(flat), x, h, c)
+    return step_with(rnn.core if flat is rnn.params else rnn.core.with_flat(flat), x, h, c)
 
 
 def _fits(rnn: RNNDesc, x: Any, h: Any, c: Any) -> bool:
@@ -142,25 +151,26 @@ def read_weights(rnn: RNNDesc, *inputs: Tensor | None) -> Tensor:
     return rnn.params
 
 
-def _run(rnn: RNNDesc, weights: RNNWeights, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
+def step_with(weights: RNNWeights, x: Tensor, h: Tensor, c: Tensor | None) -> StepOutput:
+    """One step with arguments that fit: ``(I,)`` beside ``(H,)``, or ``(I, B)`` beside ``(H, B)``."""
     vector, descriptor = x.dim() == 1, weights.descriptor
-    state: Any = _state_to_core(h, vector)
+    state: Any = state_to_core(h, vector)
     if descriptor.has_cell_state:
-        state = RNNState(state, torch.zeros_like(state) if c is None else _state_to_core(c, vector))
+        state = RNNState(state, torch.zeros_like(state) if c is None else state_to_core(c, vector))
     output, after = rnn_step(descriptor, weights, x[None] if vector else x.t(), state)
     return StepOutput(
-        _from_core(output, vector),
-        _from_core(after.h, vector).clone(),  # y and ho must not share memory
-        None if after.c is None else _from_core(after.c, vector),
+        from_core(output, vector),
+        from_core(after.h, vector).clone(),  # y and ho must not share memory
+        None if after.c is None else from_core(after.c, vector),
     )
 
 
-def _state_to_core(t: Tensor, vector: bool) -> Tensor:
+def state_to_core(t: Tensor, vector: bool) -> Tensor:
     """``(F,)`` or ``(F, B)`` as ``[1, B, F]``."""
     return t.view(1, 1, -1) if vector else t.t()[None]
 
 
-def _from_core(t: Tensor, vector: bool) -> Tensor:
+def from_core(t: Tensor, vector: bool) -> Tensor:
     """``[B, F]`` or ``[1, B, F]`` in the old shape, contiguous."""
     return t.reshape(-1) if vector else t.reshape(-1, t.shape[-1]).t().contiguous()
 
@@ -179,7 +189,7 @@ def differentiate(
     with torch.enable_grad():
         leaves = [t.detach().requires_grad_() for t in (x, h, rnn.params)]
         cell = None if c is None else c.detach().requires_grad_()
-        outputs = _run(rnn, rnn.core.with_flat(leaves[2]), leaves[0], leaves[1], cell)
+        outputs = step_with(rnn.core.with_flat(leaves[2]), leaves[0], leaves[1], cell)
         pairs = [
             (o, _cotangent(name, o, g))
             for name, o, g in zip(("dy", "dho", "dco"), outputs, (dy, dho, dco), strict=True)

@@ -28,7 +28,7 @@ class LegacyName:
     """One old name.
 
     Attributes:
-        name: as it is spelled in Python.
+        name: as it is spelled in Python; one that lies in a namespace has it in front, as ``flux.LSTM``.
         replacement: what to use instead, as the warning says it.
         codemod: the rule of the migration tool: ``"rewrite"`` or ``"todo"`` (a person must decide).
         kind: what becomes of the name here.
@@ -45,8 +45,13 @@ class LegacyName:
 
     @property
     def anchor(self) -> str:
-        """Anchor of the name's section in the guide."""
-        return self.name.lower()
+        """Anchor of the name's section in the guide, as GitHub makes it of the heading."""
+        return self.name.lower().replace(".", "")
+
+    @property
+    def namespace(self) -> str:
+        """The module of ``rnncompat.legacy`` that holds the name; empty for the top level."""
+        return self.name.rpartition(".")[0]
 
     @property
     def text(self) -> str:
@@ -66,10 +71,19 @@ _WHOLE_CALL = "rnncompat.rnn_forward()"
 _AUTOGRAD = "torch.autograd on the output of rnncompat.rnn_step()"
 _VIEWS = "rnncompat.RNNWeights"
 
+_NO_RESET = "nothing: a call of rnncompat.LSTM without a state starts from zeros"
+_FROM_NAMED = "rnncompat.RNNWeights.from_named()"
+_MODES = (
+    ("RNN_RELU", "rnn_relu"),
+    ("RNN_TANH", "rnn_tanh"),
+    ("LSTM", "lstm"),
+    ("GRU", "gru"),
+)
+
 _ROWS = (
     LegacyName("RNNDesc", "rnncompat.RNNDescriptor() and rnncompat.RNNWeights", "rewrite"),
-    LegacyName("setweights", "rnncompat.RNNWeights.from_named()", "rewrite"),
-    LegacyName("setweights_b", "rnncompat.RNNWeights.from_named()", "rewrite"),
+    LegacyName("setweights", _FROM_NAMED, "rewrite"),
+    LegacyName("setweights_b", _FROM_NAMED, "rewrite"),
     LegacyName("forward", "rnncompat.rnn_step()", "rewrite"),
     LegacyName("forwardTrain", "rnncompat.rnn_step()", "rewrite"),
     LegacyName("backwardData", _AUTOGRAD, "todo"),
@@ -80,13 +94,8 @@ _ROWS = (
     LegacyName("ngates", "rnncompat.RNNDescriptor.gates", "rewrite"),
     LegacyName("rnnParamSize", "rnncompat.layout_of(descriptor).size", "rewrite"),
     *(
-        LegacyName(name, f'cell="{cell}" of rnncompat.RNNDescriptor', "rewrite", Kind.CONSTANT)
-        for name, cell in (
-            ("CUDNN_RNN_RELU", "rnn_relu"),
-            ("CUDNN_RNN_TANH", "rnn_tanh"),
-            ("CUDNN_LSTM", "lstm"),
-            ("CUDNN_GRU", "gru"),
-        )
+        LegacyName(f"CUDNN_{name}", f'cell="{cell}" of rnncompat.RNNDescriptor', "rewrite", Kind.CONSTANT)
+        for name, cell in _MODES
     ),
     LegacyName("cudnnRNNMode_t", "rnncompat.Cell", "rewrite", Kind.CONSTANT),
     *(
@@ -100,6 +109,35 @@ _ROWS = (
     *(
         LegacyName(name, f"plain tensors with {_WHOLE_CALL}", "todo", Kind.STUB)
         for name in ("xDesc", "hDesc", "cudnnGetRNNTrainingReserveSize", "cudnnGetRNNWorkspaceSize")
+    ),
+    LegacyName("RNNCell", "rnncompat.RNN.step()", "todo"),
+    LegacyName("LSTMCell", "rnncompat.LSTM.step()", "todo"),
+    LegacyName("GRUCell", "rnncompat.GRU.step()", "todo"),
+    LegacyName(
+        "Recur",
+        "a call of rnncompat.RNN, rnncompat.LSTM or rnncompat.GRU, whose state goes in and comes out",
+        "todo",
+    ),
+    LegacyName("reset", _NO_RESET, "todo"),
+    LegacyName("reset_b", _NO_RESET, "todo"),
+    LegacyName("flux.RNN", 'rnncompat.RNN(bias="input")', "todo"),
+    LegacyName("flux.LSTM", 'rnncompat.LSTM(bias="input")', "todo"),
+    LegacyName("flux.GRU", 'rnncompat.GRU(bias="input")', "todo"),
+    LegacyName("flux.Chain", "a torch.nn.Module that hands each state on", "todo"),
+    LegacyName("flux.RNNDesc", "rnncompat.RNNDescriptor() and rnncompat.RNNWeights", "todo"),
+    LegacyName("flux.desc", _FROM_NAMED, "todo"),
+    LegacyName("flux.descs", f"nothing: {_FROM_NAMED} is read at each call", "todo", Kind.CONSTANT),
+    LegacyName("flux.glorot_uniform", "torch.nn.init.xavier_uniform_()", "todo"),
+    *(
+        LegacyName(f"flux09.{name}", f'cell="{cell}" of rnncompat.RNNDescriptor', "rewrite", Kind.CONSTANT)
+        for name, cell in _MODES
+    ),
+    LegacyName("flux09.forwardInference", "rnncompat.rnn_step()", "rewrite"),
+    LegacyName("flux09.copyparams", _FROM_NAMED, "todo"),
+    LegacyName("flux09.copyparams_b", _FROM_NAMED, "todo"),
+    *(
+        LegacyName(f"flux09.{name}", f"plain tensors with {_WHOLE_CALL}", "todo", Kind.STUB)
+        for name in ("rnnWorkspaceSize", "rnnTrainingReserveSize", "getworkspace")
     ),
 )
 

@@ -8,7 +8,7 @@ from rnncompat import UnsupportedError
 
 from .registry import REGISTRY, Kind
 
-__all__ = ["STUBS"]
+__all__ = ["stubs_of"]
 
 
 class Stub:
@@ -25,4 +25,7 @@ class Stub:
         return f"<{REGISTRY[self.__name__].text}>"
 
 
-STUBS = {row.name: Stub(row.name) for row in REGISTRY.values() if row.kind is Kind.STUB}
+def stubs_of(namespace: str = "") -> dict[str, Stub]:
+    """The stubs of one namespace, by the name that each has there; of the top level if it is empty."""
+    rows = (row for row in REGISTRY.values() if row.kind is Kind.STUB and row.namespace == namespace)
+    return {row.name.rpartition(".")[2]: Stub(row.name) for row in rows}

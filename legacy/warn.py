@@ -111,10 +111,12 @@ def warn(name: str) -> None:
 
 def _warn_slowly(name: str, caller: FrameType, mode: Mode) -> None:
     frame = _first_outside(caller)
+    site = (id(frame.f_code), frame.f_lasti, name)
+    if site in _seen and mode is Mode.WARN:  # the call came through a container
+        return
     text = REGISTRY[name].text
     if mode is Mode.ERROR:
         raise LegacyRNNWarning(text)
-    site = (id(frame.f_code), frame.f_lasti, name)
     with _lock:
         if site in _seen:
             return

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
-    [*ROOT.glob("rnncompat/*.py"), *ROOT.glob("rnncompat/backends/**/*.py"), *ROOT.glob("legacy/*.py")]
+    [*ROOT.glob("rnncompat/*.py"), *ROOT.glob("rnncompat/backends/**/*.py"), *ROOT.glob("legacy/**/*.py")]
 )
 
 
@@ -58,6 +58,12 @@ def test_the_contracts_hold():
         ("rnncompat/stray.py", "import torch", "Imports run one way"),
         ("legacy/compute.py", "from rnncompat.state import full_state", "Legacy uses the public names only"),
         ("legacy/compute.py", "from rnncompat.backends import select", "Legacy uses the public names only"),
+        (
+            "legacy/flux/cell.py",
+            "from rnncompat.state import full_state",
+            "Legacy uses the public names only",
+        ),
+        ("legacy/flux/cell.py", "from .recur import Recur", "The cell style is built in floors"),
         ("rnncompat/backends/reference.py", "from . import select", "Backends do not know each other"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from cases import cases, examples
@@ -10,6 +12,7 @@ from hypothesis import given
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from rnncompat import RNNDescriptor, RNNState, RNNWeights, SequenceBatch, legacy, rnn_forward
+from rnncompat.legacy import flux
 
 pytestmark = pytest.mark.gpu
 
@@ -88,3 +91,19 @@ def test_legacy_on_the_gpu(mode):
         on_gpu, back_gpu = legacy.pullback(other, x.cuda(), h.cuda())
         assert_same(list(outputs), [t.cpu() for t in on_gpu])
         assert_same(list(back(dy, None)), [t.cpu() for t in back_gpu(dy.cuda(), None)])
+
+
+@pytest.mark.parametrize("kind", ["RNNCell", "LSTMCell", "GRUCell"])
+def test_cells_on_the_gpu(kind):
+    with legacy.legacy_warnings("quiet"):
+        m = legacy.Recur(getattr(legacy, kind)(3, 5)).double()
+        other = copy.deepcopy(m).cuda()
+        x = torch.randn(3, 4, 7)  # stays on the CPU and float32: x is converted
+        results = [[model(x), model(x[..., 0])] for model in (m, other)]
+        assert_same(results[0], [t.cpu() for t in results[1]])
+        gradients = [
+            torch.autograd.grad(ys[1].sum(), list(model.parameters()))
+            for model, ys in zip((m, other), results, strict=True)
+        ]
+        assert_same(list(gradients[0]), [g.cpu() for g in gradients[1]])
+        assert_same(flux.descs[m.cell].params.detach(), flux.descs[other.cell].params.detach().cpu())

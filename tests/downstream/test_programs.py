@@ -44,23 +44,6 @@ def weights(mode):
     return [rng.normal(size=s) for s in ((rows, I), (rows, H), (rows,))]
 
 
-def numpy_bptt(mode, weights, xs, h, c, dys):
-    """Outputs, weight gradients in setweights' orientation, and the gradients of the broadcast initial state."""
-    hs, cs = [np.repeat(h[:, None], B, 1)], [None if c is None else np.repeat(c[:, None], B, 1)]
-    for x in xs:
-        h_new, c_new = numpy_step.forward(mode, *weights, x, hs[-1], cs[-1])
-        hs.append(h_new)
-        cs.append(c_new)
-    total = {"Wi": 0, "Wh": 0, "b": 0}
-    dh, dc, dxs = 0.0, 0.0, []
-    for t in reversed(range(len(xs))):
-        g = numpy_step.backward(mode, *weights, xs[t], hs[t], cs[t], dys[t], dh, dc)
-        dh, dc = g["h"], 0.0 if c is None else g["c"]
-        dxs.insert(0, g["x"])
-        total = {"Wi": total["Wi"] + g["Wi"].T, "Wh": total["Wh"] + g["Wh"].T, "b": total["b"] + g["b"]}
-    return hs[1:], total, dh.sum(1), None if c is None else dc.sum(1), dxs
-
-
 def test_p1_cells_train_through_time_with_a_vector_state(mode, weights):
     p1 = load("p1_cells")
     rng = np.random.default_rng(2)
@@ -77,15 +60,17 @@ def test_p1_cells_train_through_time_with_a_vector_state(mode, weights):
     lstm = mode == "lstm"
     start = tuple(states) if lstm else states[0]
     ys, dcell, dstate, dxs = p1.bptt(cell, start, list(map(torch.tensor, xs)), list(map(torch.tensor, dys)))
-    expected = numpy_bptt(mode, weights, xs, h, c if lstm else None, dys)
-    assert_same(expected[0], ys)
-    assert_same([expected[1][k] for k in ("Wi", "Wh", "b")], [dcell[k] for k in ("Wi", "Wh", "b")])
-    assert_same(list(expected[2:4]) if lstm else [expected[2]], list(dstate) if lstm else [dstate])
-    assert_same(expected[4], dxs)
+    expected, _, dweights, dh, dc, expected_dxs = numpy_step.through_time(
+        mode, *weights, xs, h, c if lstm else None, dys
+    )
+    assert_same(expected, ys)
+    assert_same([dweights[k] for k in ("Wi", "Wh", "b")], [dcell[k] for k in ("Wi", "Wh", "b")])
+    assert_same([dh, dc] if lstm else [dh], list(dstate) if lstm else [dstate])
+    assert_same(expected_dxs, dxs)
 
     state, y = p1.call(cell, start, torch.tensor(xs[0]))
-    assert_same(expected[0][0], y)
-    assert_same(expected[0][0], state[0] if lstm else state)
+    assert_same(expected[0], y)
+    assert_same(expected[0], state[0] if lstm else state)
     assert cell in p1.descs
     twin = type(cell)(**vars(cell))
     assert p1.desc(twin) is not p1.desc(cell)
@@ -151,3 +136,87 @@ def test_p5_reference(mode):
     assert_same(expected, actual, 1e-6)
     assert expected.abs().sum() > 0
     assert desc.hidden == 5
+
+
+def test_p5_in_the_spelling_of_2018():
+    expected, actual = load("p5_reference").check_as_of_2018()
+    assert_same(expected, actual, 1e-6)
+    assert expected.abs().sum() > 0
+
+
+def test_p4_constants_without_prefix(mode, weights, step):
+    p4 = load("p4_flux_cuda")
+    result, inference, back = p4.call(mode, p4.Cell(*map(torch.tensor, weights)), *step["data"])
+    y, co = step["value"]
+    expected = [y, y] if co is None else [y, y, co]
+    assert_same(expected, list(result))
+    assert_same(expected, list(inference))
+    *dstate, dy = step["incoming"]
+    gradients = back(dy, *dstate)
+    assert_same([step["gradients"][name] for name in gradients], list(gradients.values()))
+
+
+@pytest.mark.parametrize("mode", ["gru", "lstm"])
+def test_p6_cells_without_a_field_for_the_state(mode, weights, step):
+    p6 = load("p6_no_state_field")
+    cell = {"gru": p6.GRUCell, "lstm": p6.LSTMCell}[mode](*map(torch.tensor, weights))
+    x, *state = step["data"]
+    after, y = p6.call(cell, state, x)
+    assert_same(step["value"][0], y)
+    assert_same([v for v in step["value"] if v is not None], after)
+
+
+def test_p7_a_training_script():
+    p7 = load("p7_training")
+    m = p7.model()
+    xs, ys = torch.randn(6, 16, 5), torch.rand(6, 2, 5)
+    assert p7.sizes_of_the_state(m, xs[0]) == ((8,), (8, 5), (8,))
+    p7.loss(m, xs, ys)
+    states = [m[0].state, m[1].state]
+    p7.reset(m)
+    outputs = [m(x) for x in xs]
+    assert_same(states, [m[0].state, m[1].state], 1e-6)
+
+    p7.reset(m)
+    lstm, gru = m[0].cell, m[1].cell
+    h = numpy_outputs("lstm", lstm, xs.double().numpy())
+    h = numpy_outputs("gru", gru, h)
+    expected = np.stack(h, 2)
+    whole = m[:2](torch.stack(list(xs), 2))
+    assert_same(expected, whole.detach().double(), 1e-5)
+    p7.reset(m)
+    assert_same(torch.stack(outputs, 2), m(torch.stack(list(xs), 2)), 1e-5)
+
+    losses = p7.train(m, xs, ys)
+    assert losses[-1] < 0.5 * losses[0]
+    with pytest.raises(TypeError, match=r"cell is a Recur; expected RNNCell, .* Pass m.cell"):
+        p7.desc_of_a_recur()
+
+
+def numpy_outputs(mode, cell, xs):
+    """Outputs of a cell of torch over T steps, by NumPy, from its state of zeros."""
+    wi, wh, b, h = (p.detach().double().numpy() for p in (cell.Wi, cell.Wh, cell.b, cell.h))
+    zeros = [np.zeros((len(h), x.shape[1])) for x in xs]
+    return numpy_step.through_time(mode, wi, wh, b, xs, h, h if mode == "lstm" else None, zeros)[0]
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+@pytest.mark.parametrize("kind", ["RNNCell", "LSTMCell", "GRUCell"])
+def test_p8_the_cache_of_descriptors(kind, batch):
+    p8 = load("p8_cache")
+    cell = getattr(legacy, kind)(10, 5).double()
+    x, y, expected, back, held = p8.check(cell, batch)
+    assert held == (False, True)
+    assert_same(expected, y)
+    dy = torch.rand_like(y)
+    of_cell = torch.autograd.grad(y, [cell.Wi, cell.Wh, cell.b, cell.h], dy)
+    result = back(dy, None) if kind != "LSTMCell" else back(dy, None, None)
+    dh = result.h if batch == 1 else result.h.sum(1)
+    assert_same([result.Wi.t(), result.Wh.t(), result.b, dh], list(of_cell))
+    mode = {"RNNCell": "tanh", "LSTMCell": "lstm", "GRUCell": "gru"}[kind]
+    arrays = [w.detach().numpy() for w in (cell.Wi, cell.Wh, cell.b)]
+    zeros = np.zeros((5, batch))
+    value = numpy_step.forward(
+        mode, *arrays, x.numpy().reshape(10, -1), zeros, zeros if mode == "lstm" else None
+    )
+    assert_same(value[0], y.reshape(5, -1))

@@ -70,3 +70,30 @@ def backward(mode, wi, wh, b, x, h, c, dy, dho, dco=0.0):
         "Wh": h @ dr.T,
         "b": da.sum(1),
     }
+
+
+def through_time(mode, wi, wh, b, xs, h, c, dys):
+    """A sequence of steps from a vector state that the batch shares, and its gradients.
+
+    Args:
+        xs: T steps ``(I, B)``.
+        h, c: ``(H,)``; c None but for an LSTM.
+        dys: T gradients ``(H, B)`` of the outputs.
+
+    Returns:
+        Outputs; last c; gradients ``Wi, Wh, b`` in the shapes of the weights; dh ``(H,)``; dc; dxs.
+    """
+    batch = xs[0].shape[1]
+    hs, cs = ([None if s is None else np.repeat(s[:, None], batch, 1)] for s in (h, c))
+    for x in xs:
+        h_new, c_new = forward(mode, wi, wh, b, x, hs[-1], cs[-1])
+        hs.append(h_new)
+        cs.append(c_new)
+    total = {"Wi": 0, "Wh": 0, "b": 0}
+    dh, dc, dxs = 0.0, 0.0, []
+    for t in reversed(range(len(xs))):
+        g = backward(mode, wi, wh, b, xs[t], hs[t], cs[t], dys[t], dh, dc)
+        dh, dc = g["h"], 0.0 if c is None else g["c"]
+        dxs.insert(0, g["x"])
+        total = {"Wi": total["Wi"] + g["Wi"].T, "Wh": total["Wh"] + g["Wh"].T, "b": total["b"] + g["b"]}
+    return hs[1:], cs[-1], total, dh.sum(1), None if c is None else dc.sum(1), dxs

@@ -35,6 +35,7 @@ FLAT = "tests/test_flat_buffer.py::"
 COMPILING = (
     "tests/test_versions.py::test_compiling",
     "tests/legacy/test_warnings.py::test_under_compile",
+    "tests/legacy/test_flux_modules.py::test_compiled",
     "tests/test_compile.py::",
 )
 ENVIRONMENT = "tests/test_environment.py::"

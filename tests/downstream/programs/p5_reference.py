@@ -3,6 +3,7 @@
 import torch
 
 from rnncompat import legacy as CUDNN
+from rnncompat.legacy import flux09 as CUDA
 
 
 def gate(v, n, hidden):
@@ -34,3 +35,13 @@ def check(mode):
     x, h, c = torch.rand(10), torch.rand(5), torch.rand(5)
     state = (h, c) if mode == CUDNN.CUDNN_LSTM else (h,)
     return reference(r, x, *state), CUDNN.forward(r, x, *state)[0], r
+
+
+def check_as_of_2018():
+    """The same in the spelling of that year."""
+    r = CUDA.RNNDesc[torch.float32](CUDA.RNN_RELU, 10, 5)
+    for weights in (*r.weights, r.bias):
+        weights.uniform_(-0.5, 0.5)
+    x, h = torch.rand(10, 3), torch.zeros(5)
+    Wx, _ = r.weights
+    return (Wx.t() @ x + r.bias[:, None]).clamp(min=0), CUDA.forwardInference(r, x, h)[0]
