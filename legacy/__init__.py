@@ -1,13 +1,16 @@
-"""The old single-step cuDNN RNN interface, number for number, on top of the core.
+"""The old cuDNN RNN interfaces, number for number, on top of the core.
 
-Old arrays have features first: ``(I,)`` or ``(I, B)``. Each call warns once a call site, at the caller's line,
+The single-step one of ``RNNDesc``, and the layer style: :mod:`~rnncompat.legacy.knet`, whose names are here too, and
+:mod:`~rnncompat.legacy.knetlayers`. Old arrays have features first: ``(I,)`` or ``(I, B)``. Each call warns once a call site, at the caller's line,
 with its replacement; ``docs/migrating.md`` shows the way over, ``docs/legacy.md`` every deviation.
 """
 
 if __name__ != "rnncompat.legacy":
     raise ImportError(f"This package is rnncompat.legacy, but it was imported as {__name__!r}.")
 
+from . import knet, knetlayers
 from .gradients import LSTMGradients, RNNGradients, backwardData, backwardWeights, pullback
+from .knet import RNN, rnnforw, rnninit, rnnparam, rnnparams
 from .modes import (
     CUDNN_GRU,
     CUDNN_LSTM,
@@ -26,6 +29,7 @@ __all__ = [
     "CUDNN_LSTM",
     "CUDNN_RNN_RELU",
     "CUDNN_RNN_TANH",
+    "RNN",
     "LSTMGradients",
     "LegacyRNNWarning",
     "RNNDesc",
@@ -37,11 +41,17 @@ __all__ = [
     "forward",
     "forwardTrain",
     "hBatch",
+    "knet",
+    "knetlayers",
     "legacy_warnings",
     "ngates",
     "params",
     "pullback",
     "rnnParamSize",
+    "rnnforw",
+    "rnninit",
+    "rnnparam",
+    "rnnparams",
     "setweights",
     "setweights_b",
 ]

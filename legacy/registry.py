@@ -18,7 +18,7 @@ class Kind(Enum):
     CALL = "call"
     """It works and warns once a call site."""
     CONSTANT = "constant"
-    """It works; the call it is passed to warns."""
+    """It works; the call that takes or returns it warns."""
     STUB = "stub"
     """It was never carried over; calling it raises and names the replacement."""
 
@@ -28,7 +28,7 @@ class LegacyName:
     """One old name.
 
     Attributes:
-        name: as it is spelled in Python.
+        name: as it is spelled in Python, after the namespace it lies in where that is not ``legacy`` itself.
         replacement: what to use instead, as the warning says it.
         codemod: the rule of the migration tool: ``"rewrite"`` or ``"todo"`` (a person must decide).
         kind: what becomes of the name here.
@@ -45,8 +45,8 @@ class LegacyName:
 
     @property
     def anchor(self) -> str:
-        """Anchor of the name's section in the guide."""
-        return self.name.lower()
+        """Anchor of the name's section in the guide; a heading's dots do not show in its anchor."""
+        return self.name.lower().replace(".", "")
 
     @property
     def text(self) -> str:
@@ -65,6 +65,8 @@ class LegacyName:
 _WHOLE_CALL = "rnncompat.rnn_forward()"
 _AUTOGRAD = "torch.autograd on the output of rnncompat.rnn_step()"
 _VIEWS = "rnncompat.RNNWeights"
+
+_MODULES = "rnncompat.LSTM(), rnncompat.GRU() or rnncompat.RNN()"
 
 _ROWS = (
     LegacyName("RNNDesc", "rnncompat.RNNDescriptor() and rnncompat.RNNWeights", "rewrite"),
@@ -101,6 +103,17 @@ _ROWS = (
         LegacyName(name, f"plain tensors with {_WHOLE_CALL}", "todo", Kind.STUB)
         for name in ("xDesc", "hDesc", "cudnnGetRNNTrainingReserveSize", "cudnnGetRNNWorkspaceSize")
     ),
+    LegacyName("RNN", _MODULES, "todo"),
+    LegacyName("rnninit", _MODULES, "todo"),
+    LegacyName("rnnforw", _WHOLE_CALL, "todo"),
+    LegacyName("rnnparam", _VIEWS, "todo"),
+    LegacyName("rnnparams", _VIEWS, "todo"),
+    LegacyName("knetlayers.SRNN", "rnncompat.RNN()", "todo"),
+    LegacyName("knetlayers.LSTM", "rnncompat.LSTM()", "todo"),
+    LegacyName("knetlayers.GRU", "rnncompat.GRU()", "todo"),
+    LegacyName("knetlayers.RNNOutput", f"the pair (output, state) of {_WHOLE_CALL}", "todo", Kind.CONSTANT),
+    LegacyName("knetlayers.PadSequenceArray", "torch.nn.utils.rnn.pad_sequence()", "rewrite"),
+    LegacyName("knetlayers.PadRNNOutput", "rnncompat.SequenceBatch", "todo"),
 )
 
 REGISTRY: dict[str, LegacyName] = {row.name: row for row in _ROWS}
