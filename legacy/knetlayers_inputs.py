@@ -37,6 +37,8 @@ def read_input(
         )
     if embedding is None:
         raise UnsupportedError("x holds ids, but the layer has no embedding; expected floats, or embed=.")
+    if isinstance(x, Sequence) and not len(x):
+        raise InvalidValueError("x is an empty list; expected ids, or instances of ids.")
     if isinstance(x, Tensor) or all(is_whole(token) for token in x):
         return _embed_ids(embedding, _ids("x", x, embedding), batch_sizes), None
     batch = [_ids(f"x[{i}]", instance, embedding) for i, instance in enumerate(x)]

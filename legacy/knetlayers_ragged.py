@@ -98,7 +98,9 @@ def PadSequenceArray(  # noqa: N802  # the old name
     warn("knetlayers.PadSequenceArray")
     if direction not in ("Right", "Left"):
         raise InvalidValueError(f"direction is {direction!r}; expected 'Right' or 'Left'.")
-    rows = [[int(token) for token in instance] for instance in batch]
+    rows = [list(instance) for instance in batch]
+    if not all(is_whole(token) for row in rows for token in row):
+        raise InvalidTypeError(f"batch is {rows}; expected lists of whole numbers.")
     if not rows:
         raise InvalidValueError("batch is empty; expected at least one instance.")
     longest = max(map(len, rows))
