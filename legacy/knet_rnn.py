@@ -166,7 +166,7 @@ class RNN(nn.Module):
         if self.dropout:
             print(f"# The old call also dropped its input: torch.nn.Dropout({self.dropout}).")  # noqa: T201  # as below
         weights = RNNWeights(self.descriptor, self.w.detach().flatten())
-        return successor(self.descriptor, dict(weights.named()), "layer")
+        return successor(self.descriptor, dict(weights.named()), "layer").train(self.training)
 
     @property
     def dropout(self) -> float:

@@ -528,6 +528,8 @@ def test_the_successor_says_what_it_leaves_out(capsys):
         "layer = rnncompat.LSTM(3, 2, num_layers=2, dropout=0.5, bidirectional=True)",
     ]
     assert new.dropout == 0.5
+    assert new.training
+    assert not legacy.RNN(3, 2).eval().to_new().training
 
 
 def test_empty_batches_and_sequences_work(kind):

@@ -150,14 +150,21 @@ def test_t32_b_the_mask_of_each_instance_is_its_own():
 
 
 def test_t32_c_initial_states_are_sorted_with_the_batch():
-    layer = ragged_layer()
-    h = torch.tensor(np.random.default_rng(1).normal(size=(2, 3, 1)))
+    layer = knetlayers.LSTM(input=9, hidden=2, embed=4, dtype=torch.float64)
+    h, c = torch.tensor(np.random.default_rng(1).normal(size=(2, 2, 3, 1)))
     batch = [[1], [2, 3], [4, 5, 6]]
-    out = layer(batch, h)
+    out = layer(batch, h, c)
     for b, ids in enumerate(batch):
-        own = layer(ids, h[:, b : b + 1])
+        own = layer(ids, h[:, b : b + 1], c[:, b : b + 1])
         assert_same(own.y[:, 0], out.y[:, out.indices[b]])
-        assert_same(own.hidden, out.hidden[:, b : b + 1])
+        assert_same((own.hidden, own.memory), (out.hidden[:, b : b + 1], out.memory[:, b : b + 1]))
+
+
+def test_t32_instances_of_one_length_keep_the_callers_order():
+    batch = [torch.tensor([i] * (1 + i % 2)) for i in range(100)]
+    packed = pack(batch)
+    assert packed.tokens[:100].tolist() == [*range(1, 100, 2), *range(0, 100, 2)]
+    assert packed.tokens[100:].tolist() == [*range(1, 100, 2)]
 
 
 def test_t20_nothing_is_converted():

@@ -119,7 +119,7 @@ def test_the_published_example():
 batches = st.lists(st.lists(st.integers(1, V), min_size=1, max_size=5), min_size=1, max_size=6)
 
 
-@examples(40)
+@examples(120)
 @given(batches, st.sampled_from(list(CLASSES)), st.booleans(), st.booleans())
 def test_each_instance_of_a_ragged_batch_is_as_if_alone(batch, kind, both, started):
     layer, oracle, table = build(kind, layers=2, bidirectional=both)
