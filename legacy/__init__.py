@@ -1,17 +1,20 @@
-"""The old single-step cuDNN RNN interface, number for number, on top of the core.
+"""The old cuDNN RNN interfaces, number for number, on top of the core.
 
-Old arrays have features first: ``(I,)`` or ``(I, B)``. Each call warns once a call site, at the caller's line,
-with its replacement; ``docs/migrating.md`` shows the way over, ``docs/legacy.md`` every deviation.
+The single-step interface of ``RNNDesc``, and two styles that stood above it: cells
+(:mod:`~rnncompat.legacy.flux`, before 2019 :mod:`~rnncompat.legacy.flux09`) and layers
+(:mod:`~rnncompat.legacy.knet`, :mod:`~rnncompat.legacy.knetlayers`). Names that only one of them has are here too.
 
-The cell style on top of it lies in :mod:`rnncompat.legacy.flux`, its spelling before 2019 in ``flux09``.
+Old arrays have features first: ``(I,)`` or ``(I, B)``. Each call warns once a call site, at the caller's line, with
+its replacement; ``docs/migrating.md`` shows the way over, ``docs/legacy.md`` every deviation.
 """
 
 if __name__ != "rnncompat.legacy":
     raise ImportError(f"This package is rnncompat.legacy, but it was imported as {__name__!r}.")
 
-from . import flux, flux09
+from . import flux, flux09, knet, knetlayers
 from .flux import GRUCell, LSTMCell, Recur, RNNCell, reset, reset_b
 from .gradients import LSTMGradients, RNNGradients, backwardData, backwardWeights, pullback
+from .knet import RNN, rnnforw, rnninit, rnnparam, rnnparams
 from .modes import (
     CUDNN_GRU,
     CUDNN_LSTM,
@@ -30,6 +33,7 @@ __all__ = [
     "CUDNN_LSTM",
     "CUDNN_RNN_RELU",
     "CUDNN_RNN_TANH",
+    "RNN",
     "GRUCell",
     "LSTMCell",
     "LSTMGradients",
@@ -47,6 +51,8 @@ __all__ = [
     "forward",
     "forwardTrain",
     "hBatch",
+    "knet",
+    "knetlayers",
     "legacy_warnings",
     "ngates",
     "params",
@@ -54,6 +60,10 @@ __all__ = [
     "reset",
     "reset_b",
     "rnnParamSize",
+    "rnnforw",
+    "rnninit",
+    "rnnparam",
+    "rnnparams",
     "setweights",
     "setweights_b",
 ]

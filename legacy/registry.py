@@ -18,7 +18,7 @@ class Kind(Enum):
     CALL = "call"
     """It works and warns once a call site."""
     CONSTANT = "constant"
-    """It works; the call it is passed to warns."""
+    """It works; the call that takes or returns it warns."""
     STUB = "stub"
     """It was never carried over; calling it raises and names the replacement."""
 
@@ -79,6 +79,7 @@ _MODES = (
     ("LSTM", "lstm"),
     ("GRU", "gru"),
 )
+_MODULES = "rnncompat.LSTM(), rnncompat.GRU() or rnncompat.RNN()"
 
 _ROWS = (
     LegacyName("RNNDesc", "rnncompat.RNNDescriptor() and rnncompat.RNNWeights", "rewrite"),
@@ -139,6 +140,17 @@ _ROWS = (
         LegacyName(f"flux09.{name}", f"plain tensors with {_WHOLE_CALL}", "todo", Kind.STUB)
         for name in ("rnnWorkspaceSize", "rnnTrainingReserveSize", "getworkspace")
     ),
+    LegacyName("RNN", _MODULES, "todo"),
+    LegacyName("rnninit", _MODULES, "todo"),
+    LegacyName("rnnforw", _WHOLE_CALL, "todo"),
+    LegacyName("rnnparam", _VIEWS, "todo"),
+    LegacyName("rnnparams", _VIEWS, "todo"),
+    LegacyName("knetlayers.SRNN", "rnncompat.RNN()", "todo"),
+    LegacyName("knetlayers.LSTM", "rnncompat.LSTM()", "todo"),
+    LegacyName("knetlayers.GRU", "rnncompat.GRU()", "todo"),
+    LegacyName("knetlayers.RNNOutput", f"the pair (output, state) of {_WHOLE_CALL}", "todo", Kind.CONSTANT),
+    LegacyName("knetlayers.PadSequenceArray", "torch.nn.utils.rnn.pad_sequence()", "rewrite"),
+    LegacyName("knetlayers.PadRNNOutput", "rnncompat.SequenceBatch", "todo"),
 )
 
 REGISTRY: dict[str, LegacyName] = {row.name: row for row in _ROWS}

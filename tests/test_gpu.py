@@ -107,3 +107,40 @@ def test_cells_on_the_gpu(kind):
         ]
         assert_same(list(gradients[0]), [g.cpu() for g in gradients[1]])
         assert_same(flux.descs[m.cell].params.detach(), flux.descs[other.cell].params.detach().cpu())
+
+
+@pytest.mark.parametrize("kind", ["relu", "tanh", "lstm", "gru"])
+def test_the_old_layer_on_the_gpu(kind):
+    with legacy.legacy_warnings("quiet"):
+        r = legacy.RNN(3, 5, rnnType=kind, numLayers=2, bidirectional=True, dtype=torch.float64, h=0)
+        other = copy.deepcopy(r).cuda()
+        x = torch.randn(3, 12).double()
+        y, on_gpu = (m(v, batchSizes=[4, 4, 3, 1]) for m, v in ((r, x), (other, x.cuda())))
+        y.sin().sum().backward()
+        on_gpu.sin().sum().backward()
+        assert_same([y, r.h, r.w.grad], [v.cpu() for v in (on_gpu, other.h, other.w.grad)])
+
+
+def test_the_old_layers_dropout_is_seeded_on_the_gpu_and_leaves_torchs_numbers_alone():
+    with legacy.legacy_warnings("quiet"):
+        one = legacy.RNN(3, 5, numLayers=2, dropout=0.5, seed=11, device="cuda")
+        two = copy.deepcopy(one)
+        x = torch.ones(3, 4, 6, device="cuda")
+        before = torch.cuda.get_rng_state()
+        first = one(x)
+        assert_bitwise(first, two(x))
+        assert torch.equal(before, torch.cuda.get_rng_state())
+        assert not torch.equal(first, one(x))
+
+
+def test_ragged_ids_on_the_gpu():
+    with legacy.legacy_warnings("quiet"):
+        layer = legacy.knetlayers.LSTM(input=9, hidden=2, embed=4, dtype=torch.float64)
+        batch = [[5], [1, 2, 3], [9, 4]]
+        outputs = [layer(batch, hy=True, cy=True)]
+        outputs.append(layer.cuda()(batch, hy=True, cy=True))
+        outputs.append(layer([torch.tensor(ids, device="cuda") for ids in batch], hy=True, cy=True))
+        for out in outputs[1:]:
+            assert_same(list(outputs[0][:3]), [v.cpu() for v in out[:3]])
+            padded, mask = legacy.knetlayers.PadRNNOutput(out)
+            assert padded.y.shape == mask.shape == (2, 3, 3)

@@ -11,6 +11,7 @@ import numpy_step
 import pytest
 import torch
 from compare import assert_same
+from old_layers import Layer
 
 from rnncompat import legacy
 
@@ -220,3 +221,72 @@ def test_p8_the_cache_of_descriptors(kind, batch):
         mode, *arrays, x.numpy().reshape(10, -1), zeros, zeros if mode == "lstm" else None
     )
     assert_same(value[0], y.reshape(5, -1))
+
+
+def log_likelihood(scores, gold):
+    """Mean over the rows of *scores* ``(N, classes)`` of the log probability of *gold* ``(N,)``."""
+    logs = scores - np.log(np.exp(scores).sum(1, keepdims=True))
+    return logs[np.arange(len(gold)), gold].mean()
+
+
+def test_k1_charlm(mode):
+    """Chunks through the state held give the losses of one sequence, and training on them lowers these."""
+    k1, oracle = load("k1_charlm"), Layer(mode, 2)
+    vocab, batch, chunk = 11, 7, 4
+    model = k1.CharLM(vocab, oracle.inputs, 5, rnnType=mode, numLayers=2, h=0, c=0)
+    with torch.no_grad():
+        model.rnn.w.copy_(torch.tensor(oracle.flat)[None, None])
+    ids = np.random.default_rng(2).integers(vocab, size=(batch, 3 * chunk + 1))
+    table, output = (p.detach().numpy().copy() for p in (model.input, model.output))
+    y, *_ = oracle.numpy(table[:, ids[:, :-1]])
+    scores = np.tensordot(output, y, 1)  # [V, B, T]
+    expected = [
+        -log_likelihood(
+            scores[:, :, t : t + chunk].reshape(vocab, -1).T, ids[:, t + 1 : t + chunk + 1].ravel()
+        )
+        for t in range(0, 3 * chunk, chunk)
+    ]
+    chunks = [
+        (torch.tensor(ids[:, t : t + chunk]), torch.tensor(ids[:, t + 1 : t + chunk + 1]))
+        for t in range(0, 3 * chunk, chunk)
+    ]
+    for losses in (k1.evaluate(model, chunks), k1.train(model, chunks, lr=0.0)):
+        np.testing.assert_allclose(losses, expected, 1e-10)
+    assert k1.train(model, chunks * 10, lr=0.05)[-1] < expected[-1]
+
+    model.rnn.dropout = 0.5
+    assert k1.evaluate(model, chunks) == k1.evaluate(model, chunks)
+    assert k1.train(model, chunks, lr=0.0) != k1.train(model, chunks, lr=0.0)
+    if mode == "lstm":
+        fresh = k1.CharLM(vocab, 3, 5).rnn
+        assert all((bias == 1).all() for bias in k1.forget_biases(fresh))
+    matrices = [w for name, w in oracle.named.items() if name.startswith("weight")]
+    with torch.no_grad():
+        model.rnn.w.copy_(torch.tensor(oracle.flat)[None, None])
+    assert_same(sum((w**2).sum() for w in matrices), k1.matrix_norm(model.rnn))
+
+
+def test_k1_tagger():
+    """Each sentence's scores and final states are those it has alone; padding counts for nothing."""
+    k1, oracle = load("k1_tagger"), Layer("lstm", bidirectional=True)
+    model = k1.Tagger(vocab=11, embed=oracle.inputs, hidden=5, tags=4)
+    with torch.no_grad():
+        model.encoder.params.copy_(torch.tensor(oracle.flat)[None, None])
+    table, head = (p.detach().numpy() for p in (model.encoder.embedding.weight, model.tags))
+    sentences, tags = [[3, 1], [5, 9, 11, 2], [7], [4, 6]], [[1, 2], [3, 0, 4, 1], [2], [4, 4]]
+    scores, mask, final = model(sentences)
+    assert mask.sum(1).tolist() == [2, 4, 1, 2]
+    kept, gold = [], []
+    for b, (ids, own) in enumerate(zip(sentences, tags, strict=True)):
+        y, h, _ = oracle.numpy(table[np.array(ids) - 1].T[:, None])
+        alone = np.tensordot(head, y[:, 0], 1)  # [tags, T]
+        assert_same(alone, scores[:, b, : len(ids)])
+        assert_same(h[:, 0].T.ravel(), final[:, b])
+        kept += [alone[:, t] for t, tag in enumerate(own) if tag]
+        gold += [tag - 1 for tag in own if tag]
+    loss = model.loss(sentences, tags)
+    assert_same(-log_likelihood(np.array(kept), np.array(gold)), loss)
+    loss.backward()
+    assert model.encoder.params.grad.isfinite().all()
+    assert not model.encoder.embedding.weight.grad[[7, 9]].any()  # ids 8 and 10 do not occur
+    assert_same(model(sentences)[0][:, 2, :1], model([[7]])[0][:, 0])

@@ -21,6 +21,7 @@ NEW_HERE = {
     "RNNGradients",
     "Reserve",
     "flux.FluxCell",
+    "knet",
     *NAMESPACES,
 }
 """Public in ``legacy`` but never an old name."""

@@ -20,8 +20,8 @@ from rnncompat.versions import GATES
 pytestmark = pytest.mark.warns
 
 X, H = torch.ones(3), torch.zeros(2)
-CELL_STYLE = {"RNNCell", "LSTMCell", "GRUCell", "Recur", "reset", "reset_b"}
-"""``test_flux_warnings.py`` has these, and all that lies in a namespace."""
+STYLES = {name for style in (legacy.flux, legacy.knet) for name in style.__all__ if name != "RNNDesc"}
+"""``test_flux_warnings.py`` and ``test_knet_warnings.py`` have these, and all that lies in a namespace."""
 
 
 @pytest.fixture
@@ -78,7 +78,7 @@ def test_every_public_call_warns_and_none_warns_for_another(heard):
     legacy.rnnParamSize(torch.float32, rnn, 3)
     names = [str(w.message).split("()")[0].removeprefix("legacy.") for w in heard]
     calls = [row.name for row in REGISTRY.values() if row.kind.value == "call"]
-    assert sorted(names) == sorted(name for name in calls if name not in CELL_STYLE and "." not in name)
+    assert sorted(names) == sorted(name for name in calls if name not in STYLES and "." not in name)
 
 
 class Module(torch.nn.Module):

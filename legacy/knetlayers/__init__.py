@@ -1,0 +1,6 @@
+"""The layers that KnetLayers 0.4 made of :class:`~rnncompat.legacy.RNN`: ids or features in, ragged batches too."""
+
+from .layers import GRU, LSTM, SRNN
+from .ragged import PadRNNOutput, PadSequenceArray, RNNOutput
+
+__all__ = ["GRU", "LSTM", "SRNN", "PadRNNOutput", "PadSequenceArray", "RNNOutput"]
