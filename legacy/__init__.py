@@ -19,6 +19,7 @@ from .parameters import ngates, params, rnnParamSize, setweights, setweights_b
 from .rnndesc import RNNDesc
 from .step import Reserve, forward, forwardTrain, hBatch
 from .stubs import STUBS
+from .upsample import upsample, upsample_gradient
 from .warn import LegacyRNNWarning, legacy_warnings
 
 __all__ = [
@@ -44,6 +45,8 @@ __all__ = [
     "rnnParamSize",
     "setweights",
     "setweights_b",
+    "upsample",
+    "upsample_gradient",
 ]
 
 globals().update(STUBS)
