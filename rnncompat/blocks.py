@@ -45,23 +45,28 @@ _HALF = (torch.float16, torch.bfloat16)
 
 def repeat_blocks(x: Tensor, factors: Factors) -> Tensor:
     """Each entry of *x* ``[N, C, *sizes]`` as a block of *factors*; channels_last memory stays so."""
-    if not x.is_cpu:
-        return repeat_plainly(x, factors)
     channels_last = _is_channels_last(x)
-    if _torch_is_fast(x, factors, channels_last) and _torch_is_right(x, factors):
+    if x.is_cpu and _torch_is_fast(x, factors, channels_last) and _torch_is_right(x, factors):
         return F.interpolate(x, scale_factor=[float(f) for f in factors], mode="nearest")
+    repeat = _repeat_axes if x.is_cpu else _repeat_at_once
     if channels_last:
-        return _repeat_axes(x.movedim(1, -1), 1, factors).movedim(-1, 1)
-    return _repeat_axes(x, 2, factors)
+        return repeat(x.movedim(1, -1), 1, factors).movedim(-1, 1)
+    return repeat(x, 2, factors)
 
 
 def repeat_plainly(x: Tensor, factors: Factors) -> Tensor:
-    """The same in one expanded copy, which autograd, transforms and compilers know."""
-    lead, sizes = x.shape[:2], x.shape[2:]
+    """The same in one expanded copy, always contiguous, which autograd, transforms and compilers know."""
+    return _repeat_at_once(x, 2, factors)
+
+
+def _repeat_at_once(x: Tensor, first: int, factors: Factors) -> Tensor:
+    last = first + len(factors)
+    before, sizes, after = x.shape[:first], x.shape[first:last], x.shape[last:]
     thin = [n for size in sizes for n in (size, 1)]
     thick = [n for pair in zip(sizes, factors, strict=True) for n in pair]
-    blocks = x.reshape(*lead, *thin).expand(*lead, *thick)
-    return blocks.clone(memory_format=torch.contiguous_format).reshape(*lead, *_times(sizes, factors))
+    blocks = x.reshape(*before, *thin, *after).expand(*before, *thick, *after)
+    copied = blocks.clone(memory_format=torch.contiguous_format)
+    return copied.reshape(*before, *_times(sizes, factors), *after)
 
 
 def sum_blocks(y: Tensor, factors: Factors) -> Tensor:

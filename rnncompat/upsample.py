@@ -34,7 +34,7 @@ def upsample_nearest(x: Tensor, scale_factor: int | Sequence[int]) -> Tensor:
 
     Returns:
         A new tensor of x's dtype, each spatial size multiplied; autocast does not change that. It is contiguous,
-        or channels_last if x is. It is a copy even where every factor is 1.
+        or channels_last if x is and no compiler or transform is running. It is a copy even where every factor is 1.
 
     Raises:
         InvalidTypeError: x is no tensor, or a factor no whole number (2.0 and True are none).

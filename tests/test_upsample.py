@@ -236,6 +236,17 @@ def test_memory_is_new_and_its_format_kept():
         assert upsample_nearest(laid_out(x, "reversed"), factors).is_contiguous()
 
 
+@case
+@pytest.mark.parametrize("memory", MEMORY)
+def test_other_devices_get_the_same_shapes_and_memory(shape, factors, memory):
+    """The meta device takes the way of every device that is no CPU."""
+    x = laid_out(torch.zeros(shape), memory)
+    there = upsample_nearest(x.to("meta"), factors)
+    assert there.is_meta
+    assert (there.shape, there.stride()) == ((y := upsample_nearest(x, factors)).shape, y.stride())
+    assert block_sum(there, factors).shape == shape
+
+
 def test_an_expanded_gradient():
     x = torch.randn(2, 3, 4, 5, requires_grad=True)
     upsample_nearest(x, (2, 3)).sum().backward()
