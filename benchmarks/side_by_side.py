@@ -42,7 +42,8 @@ def measure(row: Row, budget: float) -> tuple[float, float]:
     """Medians in ms of both sides, run in turn for about *budget* seconds of CPU time."""
     runs = [with_backward(run) if row.training else run for run in (row.other, row.ours)]
     with torch.inference_mode(not (row.training or row.grad)):
-        return medians(runs, budget)
+        other, ours = medians(runs, budget)
+    return other, ours
 
 
 def with_backward(run: Callable[[], torch.Tensor]) -> Callable[[], None]:
@@ -55,17 +56,22 @@ def with_backward(run: Callable[[], torch.Tensor]) -> Callable[[], None]:
     return step
 
 
-def medians(runs: list[Callable[[], Any]], budget: float) -> tuple[float, float]:
-    """As :func:`measure`, for calls that are ready to be timed."""
-    sides: tuple[list[float], list[float]] = [], []
+def medians(
+    runs: list[Callable[[], Any]],
+    budget: float,
+    clock: Callable[[Callable[[], Any], int], float] | None = None,
+) -> tuple[float, ...]:
+    """As :func:`measure`, for calls that are ready to be timed, by :func:`timed` or another *clock*."""
+    clock = clock or timed
+    sides: list[list[float]] = [[] for _ in runs]
     for run in runs:
         run()
-    once = max(sum(timed(run, 1) for run in runs), 1e-6)
+    once = max(sum(clock(run, 1) for run in runs), 1e-6)
     inner = max(1, int(2e-3 / once))  # so that one sample is well above the clock's grain
     for _ in range(max(3, min(200, int(budget / once / inner)))):
         for run, times in zip(runs, sides, strict=True):
-            times.append(timed(run, inner) * 1e3)
-    return statistics.median(sides[0]), statistics.median(sides[1])
+            times.append(clock(run, inner) * 1e3)
+    return tuple(statistics.median(times) for times in sides)
 
 
 def timed(run: Callable[[], Any], times: int) -> float:
@@ -90,8 +96,9 @@ def machine() -> str:
         if Path("/proc/cpuinfo").exists()
         else platform.processor()
     )
+    threads = torch.get_num_threads()
     return (
-        f"{dt.datetime.now(dt.timezone.utc).date().isoformat()}, {model}, 1 thread, {torch.backends.cpu.get_cpu_capability()}, "
+        f"{dt.datetime.now(dt.timezone.utc).date().isoformat()}, {model}, {threads} thread{'s' * (threads > 1)}, {torch.backends.cpu.get_cpu_capability()}, "
         f"Python {platform.python_version()}, torch {torch.__version__}, rnncompat {rnncompat.__version__}"
     )
 

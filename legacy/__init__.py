@@ -26,6 +26,7 @@ from .parameters import ngates, params, rnnParamSize, setweights, setweights_b
 from .rnndesc import RNNDesc
 from .step import Reserve, forward, forwardTrain, hBatch
 from .stubs import stubs_of
+from .upsample import upsample, upsample_gradient
 from .warn import LegacyRNNWarning, legacy_warnings
 
 __all__ = [
@@ -66,6 +67,8 @@ __all__ = [
     "rnnparams",
     "setweights",
     "setweights_b",
+    "upsample",
+    "upsample_gradient",
 ]
 
 globals().update(stubs_of())

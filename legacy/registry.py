@@ -94,6 +94,8 @@ _ROWS = (
     LegacyName("params", _VIEWS, "rewrite"),
     LegacyName("ngates", "rnncompat.RNNDescriptor.gates", "rewrite"),
     LegacyName("rnnParamSize", "rnncompat.layout_of(descriptor).size", "rewrite"),
+    LegacyName("upsample", "rnncompat.upsample_nearest()", "todo"),
+    LegacyName("upsample_gradient", "rnncompat.block_sum()", "todo"),
     *(
         LegacyName(f"CUDNN_{name}", f'cell="{cell}" of rnncompat.RNNDescriptor', "rewrite", Kind.CONSTANT)
         for name, cell in _MODES

@@ -15,6 +15,7 @@ from .layout import Layout, Slot, layout_of
 from .modules import GRU, LSTM, RNN
 from .sequence import SequenceBatch
 from .state import RNNState, final_output
+from .upsample import Upsample, block_sum, upsample_nearest
 from .versions import allow_in_files
 from .weights import RNNWeights
 
@@ -36,6 +37,9 @@ __all__ = [
     "rnn_forward",
     "rnn_step",
     "final_output",
+    "upsample_nearest",
+    "block_sum",
+    "Upsample",
     "explain",
     "Explanation",
     "doctor",

@@ -11,7 +11,16 @@ from compare import assert_bitwise, assert_same
 from hypothesis import given
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from rnncompat import RNNDescriptor, RNNState, RNNWeights, SequenceBatch, legacy, rnn_forward
+from rnncompat import (
+    RNNDescriptor,
+    RNNState,
+    RNNWeights,
+    SequenceBatch,
+    block_sum,
+    legacy,
+    rnn_forward,
+    upsample_nearest,
+)
 from rnncompat.legacy import flux
 
 pytestmark = pytest.mark.gpu
@@ -144,3 +153,60 @@ def test_ragged_ids_on_the_gpu():
             assert_same(list(outputs[0][:3]), [v.cpu() for v in out[:3]])
             padded, mask = legacy.knetlayers.PadRNNOutput(out)
             assert padded.y.shape == mask.shape == (2, 3, 3)
+
+
+UPSAMPLED = [
+    ((2, 3, 5), (41,)),
+    ((2, 3, 70), (4,)),
+    ((2, 3, 4, 5), (1, 1)),
+    ((2, 3, 4, 5), (3, 2)),
+    ((2, 35, 4, 70), (2, 2)),
+    ((2, 3, 4, 5), (9, 16)),
+    ((2, 3, 4, 5, 7), (2, 3, 1)),
+    ((0, 3, 4, 5), (2, 2)),
+]
+
+
+@pytest.mark.parametrize(("shape", "factors"), UPSAMPLED, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int32])
+@pytest.mark.parametrize("channels_last", [False, True])
+def test_upsampling_gives_the_bits_of_the_cpu(shape, factors, dtype, channels_last):
+    """Whole numbers, so that no order of a sum is rounded: what differs is wrong."""
+    x = torch.randint(-3, 4, shape).to(dtype)
+    if channels_last and len(shape) == 4:
+        x = x.contiguous(memory_format=torch.channels_last)
+    y = upsample_nearest(x, factors)
+    y_gpu = upsample_nearest(x.cuda(), factors)
+    assert_bitwise(y, y_gpu.cpu())
+    assert y_gpu.stride() == y.stride() or not y.numel()
+    dy = torch.randint_like(y, -3, 4)
+    assert_bitwise(block_sum(dy, factors), block_sum(dy.cuda(), factors).cpu())
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("factors", [(2, 2), (3, 5), (16, 9)])
+def test_the_gradient_of_upsampling_is_repeatable_on_the_gpu(dtype, factors):
+    x = torch.randn(2, 35, 6, 7, device="cuda").to(dtype).requires_grad_()
+    y = upsample_nearest(x, factors)
+    dy = torch.randn(y.shape, device="cuda").to(dtype)
+    first, second = (torch.autograd.grad(y, x, dy, retain_graph=True)[0] for _ in range(2))
+    assert_bitwise(first, second)
+    tolerance = {torch.float64: 1e-12, torch.float32: 1e-5}.get(dtype, 1e-2)
+    assert_same(block_sum(dy.cpu(), factors), first.cpu(), tolerance)
+    with torch.autocast("cuda"):
+        assert torch.autograd.grad(upsample_nearest(x, factors), x, dy)[0].dtype is dtype
+        assert block_sum(dy, factors).dtype is dtype
+
+
+def test_second_derivatives_of_upsampling_on_the_gpu():
+    x = torch.randn(2, 1, 3, 4, device="cuda", dtype=torch.float64, requires_grad=True)
+    for factors in ((2, 3), (9, 8)):
+        assert torch.autograd.gradgradcheck(lambda x, f=factors: upsample_nearest(x, f) ** 3, x)
+
+
+def test_legacy_upsampling_on_the_gpu():
+    x = torch.randint(-3, 4, (6, 9, 2, 5)).float()
+    with legacy.legacy_warnings("quiet"):
+        assert_bitwise(legacy.upsample(x, (2, 3), 3), legacy.upsample(x.cuda(), (2, 3), 3).cpu())
+        there = legacy.upsample_gradient(x.cuda(), (2, 3), 3)
+        assert_bitwise(legacy.upsample_gradient(x, (2, 3), 3), there.cpu())

@@ -76,6 +76,8 @@ def test_every_public_call_warns_and_none_warns_for_another(heard):
     legacy.params(rnn.params, 3, 2, 3)
     legacy.ngates(rnn)
     legacy.rnnParamSize(torch.float32, rnn, 3)
+    legacy.upsample(torch.ones(1, 1, 1, 1), (2, 2))
+    legacy.upsample_gradient(torch.ones(2, 2, 1, 1), (2, 2))
     names = [str(w.message).split("()")[0].removeprefix("legacy.") for w in heard]
     calls = [row.name for row in REGISTRY.values() if row.kind.value == "call"]
     assert sorted(names) == sorted(name for name in calls if name not in STYLES and "." not in name)

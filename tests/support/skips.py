@@ -33,6 +33,7 @@ CAPABILITIES = {
 
 FLAT = "tests/test_flat_buffer.py::"
 COMPILING = (
+    "tests/test_upsample.py::test_compiled",
     "tests/test_versions.py::test_compiling",
     "tests/legacy/test_warnings.py::test_under_compile",
     "tests/legacy/test_flux_modules.py::test_compiled",
@@ -58,6 +59,12 @@ SKIPS = (
     Skip(FLAT + "test_casts_that_swap", "torch>=2.3", "swapping tensors comes with torch 2.3"),
     Skip("tests/test_versions.py::test_transforms", "torch>=2.0", "torch.func comes with torch 2.0"),
     Skip("tests/test_derivatives.py::test_func", "torch>=2.0", "torch.func comes with torch 2.0"),
+    Skip("tests/test_upsample.py::test_func", "torch>=2.0", "torch.func comes with torch 2.0"),
+    Skip(
+        "tests/test_upsample.py::test_compiled",
+        "torch>=2.4",
+        "one graph for a whole call comes with torch 2.4",
+    ),
     Skip("tests/test_derivatives.py::test_batched_backward", "torch>=2.4", "torch does not tell before 2.4"),
     Skip("tests/test_compile.py::", "torch>=2.4", "one graph for a whole call comes with torch 2.4"),
     Skip(
