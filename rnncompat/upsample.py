@@ -11,10 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .blocks import repeat_blocks, repeat_plainly, sum_blocks, sum_plainly
+from .backends.blocks import (
+    repeat_blocks,
+    repeat_on_gpu,
+    repeat_plainly,
+    repeat_recorded,
+    sum_blocks,
+    sum_on_gpu,
+    sum_plainly,
+)
 from .errors import InvalidTypeError, bad_shape, bad_type, bad_value, check_whole
 from .transforms import batched, transforms_active
-from .versions import is_compiling
+from .versions import is_traced
 
 __all__ = ["Upsample", "block_sum", "upsample_nearest"]
 
@@ -132,6 +140,8 @@ def _whole(scale_factor: object) -> int | Factors:
 def _factors_of(name: str, tensor: Tensor, scale_factor: object) -> Factors:
     """One factor for each spatial axis of *tensor*, the argument *name*."""
     axes = tensor.dim() - 2
+    if type(scale_factor) is int and scale_factor >= 1:
+        return (scale_factor,) * axes
     factors = _whole(scale_factor)
     if isinstance(factors, int):
         return (factors,) * axes
@@ -143,7 +153,7 @@ def _factors_of(name: str, tensor: Tensor, scale_factor: object) -> Factors:
 
 def _only_plain(tensor: Tensor) -> bool:
     """Whether something is running that must see plain operations: a compiler, torch.func, forward mode."""
-    return is_compiling() or transforms_active() or batched((tensor,))
+    return is_traced() or transforms_active() or batched((tensor,))
 
 
 def _recording(tensor: Tensor) -> bool:
@@ -151,14 +161,25 @@ def _recording(tensor: Tensor) -> bool:
 
 
 def _upsample(x: Tensor, factors: Factors) -> Tensor:
+    if x.is_cuda and not is_traced():
+        repeated = repeat_on_gpu(x, factors)
+        if repeated is not None:
+            return repeated
     if _only_plain(x):
         return repeat_plainly(x, factors)
     if _recording(x):
+        repeated = repeat_recorded(x, factors) if x.is_cpu else None
+        if repeated is not None:
+            return repeated
         return _Upsampled.apply(x, factors)  # type: ignore[no-untyped-call, no-any-return]  # torch's gap
     return repeat_blocks(x, factors)
 
 
 def _block_sum(y: Tensor, factors: Factors) -> Tensor:
+    if y.is_cuda and not is_traced():
+        summed = sum_on_gpu(y, factors)
+        if summed is not None:
+            return summed
     if _only_plain(y):
         return sum_plainly(y, factors)
     if _recording(y):

@@ -210,3 +210,17 @@ def test_legacy_upsampling_on_the_gpu():
         assert_bitwise(legacy.upsample(x, (2, 3), 3), legacy.upsample(x.cuda(), (2, 3), 3).cpu())
         there = legacy.upsample_gradient(x.cuda(), (2, 3), 3)
         assert_bitwise(legacy.upsample_gradient(x, (2, 3), 3), there.cpu())
+
+
+def test_transforms_of_upsampling_on_the_gpu():
+    x, dx = torch.randn(2, 3, 2, 4, 5, device="cuda").double().unbind(0)
+    for factors in ((2, 3), (41, 1)):
+        expected = upsample_nearest(x, factors)
+        mapped = torch.func.vmap(lambda row, f=factors: upsample_nearest(row[None], f)[0])(x)
+        assert_bitwise(expected, mapped)
+        _, slope = torch.func.jvp(lambda t, f=factors: upsample_nearest(t, f), (x,), (dx,))
+        assert_bitwise(upsample_nearest(dx, factors), slope)
+        leaf = x.clone().requires_grad_()
+        many = torch.randn(3, *expected.shape, device="cuda").double()
+        (grads,) = torch.autograd.grad(upsample_nearest(leaf, factors), leaf, many, is_grads_batched=True)
+        assert_same(torch.stack([block_sum(dy, factors) for dy in many]), grads)

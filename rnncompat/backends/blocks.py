@@ -1,20 +1,32 @@
 """Blocks of equal entries: how they are written, and how they are summed.
 
-Tensors ``[N, C, *sizes]`` in, new memory out, nothing recorded for autograd except by the two plain forms. Which
-way a shape takes is a matter of speed only, as ``benchmarks/upsample.py`` measured it, and never changes a
-forward value. No sum uses atomics: the same call gives the same bits.
+Tensors ``[N, C, *sizes]`` in, new memory out. On a GPU they are torch's own kernels, where these are right, and in
+one operation, for a call is dearer there than the work; autograd knows it, as it knows the two plain forms. Which way a CPU takes is a matter of speed only, as ``benchmarks/upsample.py``
+measured it, and never changes a forward value. No sum uses atomics: the same call gives the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-__all__ = ["repeat_blocks", "repeat_plainly", "sum_blocks", "sum_plainly"]
+__all__ = [
+    "repeat_blocks",
+    "repeat_on_gpu",
+    "repeat_plainly",
+    "repeat_recorded",
+    "sum_blocks",
+    "sum_on_gpu",
+    "sum_plainly",
+]
 
 Factors = tuple[int, ...]
 
@@ -27,17 +39,18 @@ _WIDE_ROW = 64
 """Entries of a row from which torch's own kernel is the fastest."""
 _FEW = 7
 """Addends up to which adding slices beats a reduction."""
+_SMALL = 2**15
+"""Entries of y up to which a derivative in Python costs more than any way saves."""
 _PIECE = 2**18
 """Entries that a thread sums at once: temporaries stay in its cache instead of being as large as y."""
 _MANY_CHANNELS = 32
 """Channels, innermost in memory, from which pooling is the fastest."""
 _POOLED = 16
 """Entries of a block up to which it is."""
-_POOLED_ON_GPU = 64
-"""Entries of a block up to which one thread of a GPU sums it faster than a reduction does."""
-
-_EXACT = 2**24
-"""Entries of an axis up to which torch's upsampling is right: its float32 index holds no more."""
+_EXACT = 2**23
+"""Entries of an axis up to which torch's upsampling can be right: its float32 index holds no more."""
+_MOST = 2**31
+"""Entries from which some of torch's kernels on a GPU count wrongly."""
 
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 _HALF = (torch.float16, torch.bfloat16)
@@ -52,6 +65,17 @@ def repeat_blocks(x: Tensor, factors: Factors) -> Tensor:
     if channels_last:
         return repeat(x.movedim(1, -1), 1, factors).movedim(-1, 1)
     return repeat(x, 2, factors)
+
+
+def repeat_recorded(x: Tensor, factors: Factors) -> Tensor | None:
+    """As :func:`repeat_blocks` on the CPU, recorded for autograd by torch's kernel; None where ours are faster."""
+    if x.dtype not in (torch.float32, torch.float64) or not _torch_is_right(x, factors):
+        return None
+    block = math.prod(factors)
+    if x.numel() * block > _SMALL and not (block <= 4 and _is_channels_last(x)):
+        return None
+    repeated: Tensor = _REPEAT[len(factors)](x, None, [float(f) for f in factors])
+    return repeated
 
 
 def repeat_plainly(x: Tensor, factors: Factors) -> Tensor:
@@ -73,7 +97,7 @@ def sum_blocks(y: Tensor, factors: Factors) -> Tensor:
     """The sum of each block of *y*, in its dtype; half types are summed in float32 and rounded once."""
     if math.prod(factors) == 1:
         return y.clone()
-    return _SUMS.get(y.device.type, sum_plainly)(y, factors)
+    return _sum_on_cpu(y, factors) if y.is_cpu else sum_plainly(y, factors)
 
 
 def sum_plainly(y: Tensor, factors: Factors) -> Tensor:
@@ -82,6 +106,46 @@ def sum_plainly(y: Tensor, factors: Factors) -> Tensor:
     split = [n for pair in zip(sizes, factors, strict=True) for n in pair]
     axes = [3 + 2 * i for i in range(len(factors))]
     return y.reshape(*lead, *split).sum(axes, dtype=_dtype_of_sum(y, factors)).to(y.dtype)
+
+
+_DTYPES_ON_GPU = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_REPEAT: dict[int, Any] = {n: getattr(torch._C._nn, f"upsample_nearest{n}d") for n in (1, 2, 3)}
+_SUM: dict[int, Any] = {
+    n: getattr(torch.ops.aten, f"upsample_nearest{n}d_backward").default for n in (1, 2, 3)
+}
+
+
+def repeat_on_gpu(x: Tensor, factors: Factors) -> Tensor | None:
+    """As :func:`repeat_blocks`, recorded for autograd; None where torch's kernel does not serve or is wrong."""
+    scales = _scales_on_gpu(x.shape, factors, x.dtype)
+    if scales is None:
+        return None
+    repeated: Tensor = _REPEAT[len(factors)](x, None, scales)
+    return repeated
+
+
+@lru_cache(maxsize=1024)  # a call is as long as its Python here: 1 of 4 µs
+def _scales_on_gpu(shape: torch.Size, factors: Factors, dtype: torch.dtype) -> list[float] | None:
+    right = _served_on_gpu(shape, dtype) and _index_is_right(tuple(shape[2:]), factors)
+    return [float(f) for f in factors] if right else None
+
+
+@lru_cache(maxsize=1024)
+def _served_on_gpu(shape: torch.Size, dtype: torch.dtype) -> bool:
+    """Whether torch's kernels on a GPU take such a tensor: they sum by gathering, half types in float32."""
+    return dtype in _DTYPES_ON_GPU and 0 < shape.numel() < _MOST
+
+
+def sum_on_gpu(y: Tensor, factors: Factors) -> Tensor | None:
+    """As :func:`sum_blocks`, recorded for autograd; None where torch's kernel does not serve.
+
+    Going backward, torch's index is right for every factor.
+    """
+    if not _served_on_gpu(y.shape, y.dtype):
+        return None
+    sizes = [*y.shape[:2], *_divided(y.shape[2:], factors)]
+    summed: Tensor = _SUM[len(factors)](y, list(y.shape[2:]), sizes, *(float(f) for f in factors))
+    return summed
 
 
 def _times(sizes: Sequence[int], factors: Factors) -> list[int]:
@@ -109,10 +173,20 @@ def _torch_is_fast(x: Tensor, factors: Factors, channels_last: bool) -> bool:
 def _torch_is_right(x: Tensor, factors: Factors) -> bool:
     """Whether torch's kernel gives the right entries: it takes entry i from ``floor(i * (1 / factor))``.
 
-    In float32 that is exact for powers of two only: with a factor of 41 it repeats the first entry 42 times.
+    In float32 that needs a reciprocal that was not rounded down: with a factor of 41 the first entry comes 42 times.
     """
-    powers = all(f & (f - 1) == 0 for f in factors)
-    return powers and x.numel() > 0 and max(_times(x.shape[2:], factors)) <= _EXACT
+    return x.numel() > 0 and _index_is_right(tuple(x.shape[2:]), factors)
+
+
+@lru_cache(maxsize=1024)
+def _index_is_right(sizes: Factors, factors: Factors) -> bool:
+    return max(_times(sizes, factors)) <= _EXACT and all(_reciprocal(f) * Fraction(f) >= 1 for f in factors)
+
+
+def _reciprocal(factor: int) -> Fraction:
+    """What torch multiplies by: 1 / factor in float32."""
+    (rounded,) = struct.unpack("f", struct.pack("f", 1 / factor))
+    return Fraction(rounded)
 
 
 def _repeat_axes(x: Tensor, first: int, factors: Factors) -> Tensor:
@@ -200,19 +274,6 @@ def _dtype_of_sum(y: Tensor, factors: Factors) -> torch.dtype:
     return torch.float32 if y.dtype in _HALF and math.prod(factors) > 2 else y.dtype
 
 
-def _sum_on_gpu(y: Tensor, factors: Factors) -> Tensor:
-    if not y.is_floating_point() or not 0 < y.numel() < 2**31 or math.prod(factors) > _POOLED_ON_GPU:
-        return sum_plainly(y, factors)
-    return _sum_by_pooling(y, factors)
-
-
 def _sum_by_pooling(y: Tensor, factors: Factors) -> Tensor:
     """Average pooling that divides by 1: it reads y once, and sums half types in float32."""
-    if len(factors) == 3:
-        return F.avg_pool3d(y, factors, divisor_override=1)
-    if len(factors) == 1:
-        return F.avg_pool2d(y.unsqueeze(2), (1, *factors), divisor_override=1).squeeze(2)
     return F.avg_pool2d(y, factors, divisor_override=1)
-
-
-_SUMS: dict[str, Callable[[Tensor, Factors], Tensor]] = {"cpu": _sum_on_cpu, "cuda": _sum_on_gpu}
