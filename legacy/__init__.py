@@ -18,7 +18,7 @@ from .modes import (
 from .parameters import ngates, params, rnnParamSize, setweights, setweights_b
 from .rnndesc import RNNDesc
 from .step import Reserve, forward, forwardTrain, hBatch
-from .stubs import STUBS
+from .stubs import STUBS, removed_names
 from .warn import LegacyRNNWarning, legacy_warnings
 
 __all__ = [
@@ -47,3 +47,4 @@ __all__ = [
 ]
 
 globals().update(STUBS)
+__getattr__ = removed_names(__name__)

@@ -13,14 +13,18 @@ __all__ = ["main"]
 
 
 def _report_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output")
+    parser.add_argument(
+        "--json", metavar="FILE", help="write the report as JSON to FILE; - is standard output"
+    )
     parser.add_argument(
         "--fail-on-found",
         action="store_true",
         help=f"end with code {FOUND} if there were legacy calls and the program itself did well",
     )
     parser.add_argument("-m", dest="as_module", action="store_true", help="run a module, as python -m does")
-    parser.add_argument("program", help="the script, or with -m the module; everything after it is the program's")
+    parser.add_argument(
+        "program", help="the script, or with -m the module; everything after it is the program's"
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 
@@ -38,8 +42,16 @@ def _report(options: argparse.Namespace) -> int:
 def _migrate_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders to go through")
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--diff", dest="action", action="store_const", const="diff", help="show what would change (default)")
-    what.add_argument("--check", dest="action", action="store_const", const="check", help="end with code 1 if anything is left to do")
+    what.add_argument(
+        "--diff", dest="action", action="store_const", const="diff", help="show what would change (default)"
+    )
+    what.add_argument(
+        "--check",
+        dest="action",
+        action="store_const",
+        const="check",
+        help="end with code 1 if anything is left to do",
+    )
     what.add_argument("--write", dest="action", action="store_const", const="write", help="write the files")
     parser.set_defaults(action="diff")
 
@@ -50,12 +62,14 @@ def _migrate(options: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("libcst"):
             raise
-        print("migrate needs LibCST, which is not installed: pip install 'rnncompat[migrate]'", file=sys.stderr)  # noqa: T201
+        sys.stderr.write("migrate needs LibCST, which is not installed: pip install 'rnncompat[migrate]'\n")
         return 2
     return migrate_paths(options.paths, options.action)
 
 
-_COMMANDS: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]] = {
+_COMMANDS: dict[
+    str, tuple[str, Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]
+] = {
     "report": ("run a program and count its legacy calls by name and line", _report_options, _report),
     "migrate": ("rewrite legacy calls in source files", _migrate_options, _migrate),
 }

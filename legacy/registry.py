@@ -30,7 +30,8 @@ class LegacyName:
     Attributes:
         name: as it is spelled in Python.
         replacement: what to use instead, as the warning says it.
-        codemod: the rule of the migration tool: ``"rewrite"`` or ``"todo"`` (a person must decide).
+        codemod: what the migration tool does: ``"rewrite"`` where the meaning is certain, ``"todo"`` (a person
+            must decide).
         kind: what becomes of the name here.
         since: version in which it was deprecated.
         removal: version in which it goes.
@@ -61,6 +62,14 @@ class LegacyName:
             f"use {self.replacement}. See docs/migrating.md#{self.anchor}"
         )
 
+    @property
+    def removed_text(self) -> str:
+        """The one sentence for whoever asks for the name after it has gone."""
+        return (
+            f"legacy.{self.name} was removed in {self.removal}; use {self.replacement}. "
+            f"See docs/migrating.md#{self.anchor}"
+        )
+
 
 _WHOLE_CALL = "rnncompat.rnn_forward()"
 _AUTOGRAD = "torch.autograd on the output of rnncompat.rnn_step()"
@@ -72,9 +81,9 @@ _ROWS = (
     LegacyName("setweights_b", "rnncompat.RNNWeights.from_named()", "rewrite"),
     LegacyName("forward", "rnncompat.rnn_step()", "rewrite"),
     LegacyName("forwardTrain", "rnncompat.rnn_step()", "rewrite"),
-    LegacyName("backwardData", _AUTOGRAD, "todo"),
-    LegacyName("backwardWeights", _AUTOGRAD, "todo"),
-    LegacyName("pullback", _AUTOGRAD, "todo"),
+    LegacyName("backwardData", _AUTOGRAD, "rewrite"),
+    LegacyName("backwardWeights", _AUTOGRAD, "rewrite"),
+    LegacyName("pullback", _AUTOGRAD, "rewrite"),
     LegacyName("hBatch", "nothing: rnncompat.rnn_step() broadcasts the state", "rewrite"),
     LegacyName("params", _VIEWS, "rewrite"),
     LegacyName("ngates", "rnncompat.RNNDescriptor.gates", "rewrite"),

@@ -111,7 +111,9 @@ def _calls(name: str, file: str, line: int, count: int) -> Calls:
 
 def _shown(file: str) -> str:
     path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else file
+    return (
+        str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else file
+    )
 
 
 def _run(program: Sequence[str], as_module: bool) -> int:

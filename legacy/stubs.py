@@ -1,14 +1,17 @@
-"""Old names that were never carried over: calling one raises and names the replacement."""
+"""Old names that are not here: those never carried over, and those whose time is over."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rnncompat import UnsupportedError
+from packaging.version import Version
+
+from rnncompat import UnsupportedError, __version__
 
 from .registry import REGISTRY, Kind
 
-__all__ = ["STUBS"]
+__all__ = ["STUBS", "removed_names"]
 
 
 class Stub:
@@ -26,3 +29,22 @@ class Stub:
 
 
 STUBS = {row.name: Stub(row.name) for row in REGISTRY.values() if row.kind is Kind.STUB}
+
+
+def removed_names(module: str, prefix: str = "") -> Callable[[str], NoReturn]:
+    """Makes the ``__getattr__`` of a module: a name that it once had raises and says what to use.
+
+    No AttributeError, which ``from module import name`` would answer with a message of its own.
+
+    Args:
+        module: its name.
+        prefix: what its names have before them in the registry, as ``"flux."``.
+    """
+
+    def missing(name: str) -> NoReturn:
+        row = REGISTRY.get(prefix + name)
+        if row is not None and Version(row.removal) <= Version(__version__):
+            raise UnsupportedError(row.removed_text)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    return missing

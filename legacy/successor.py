@@ -54,7 +54,7 @@ def _options(descriptor: RNNDescriptor) -> dict[str, object]:
 
 
 def _placement(like: Tensor) -> dict[str, object]:
-    """dtype and device, where a new module would have others."""
+    """The dtype and device, where a new module would have others."""
     fresh = torch.empty(0)
     dtype = {} if like.dtype == fresh.dtype else {"dtype": like.dtype}
     device = {} if like.device == fresh.device else {"device": str(like.device)}
