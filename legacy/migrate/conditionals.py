@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import libcst as cst
-from libcst import metadata
 
 from .names import Names
 
@@ -15,15 +14,17 @@ _LINES = ("forward", "forwardTrain", "pullback")
 """Calls that become more than one line."""
 
 
-def unfold_conditionals(module: cst.Module) -> cst.Module:
-    """The module with such assignments and returns as ``if`` and ``else``."""
-    wrapper = metadata.MetadataWrapper(module)
-    return wrapper.module.visit(_Unfold(Names(wrapper)))
+def unfold_conditionals(names: Names) -> cst.Module | None:
+    """The module with such assignments and returns as ``if`` and ``else``; None if it has none."""
+    unfold = _Unfold(names)
+    new = names.module.visit(unfold)
+    return new if unfold.found else None
 
 
 class _Unfold(cst.CSTTransformer):
     def __init__(self, names: Names) -> None:
         self.names = names
+        self.found = False
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
@@ -36,6 +37,7 @@ class _Unfold(cst.CSTTransformer):
             return updated_node
         if not any(self.names.called(side) in _LINES for side in (choice.body, choice.orelse)):
             return updated_node
+        self.found = True
         yes, no = (
             _block(updated_node, small.with_changes(value=value)) for value in (choice.body, choice.orelse)
         )

@@ -24,12 +24,11 @@ def mend_imports(module: cst.Module, helpers: set[str]) -> cst.Module:
         isinstance(s, cst.FunctionDef) and s.name.value == HELPER for s in module.body
     ):
         module = _insert(module, list(cst.parse_module(HELPER_SOURCE).body), after_imports=True)
-    wrapper = metadata.MetadataWrapper(module)
-    names = Names(wrapper)
+    names = Names(module)
     missing = [name for name in _MODULES if _is_missing(names, name)]
     standard = [name for name in missing if name in sys.stdlib_module_names]
     prune = _Prune(names, [name for name in missing if name not in standard])
-    pruned = wrapper.module.visit(prune)
+    pruned = names.module.visit(prune)
     pruned = _insert(pruned, [statement(f"import {name}") for name in prune.missing], after_imports=True)
     return _insert(pruned, [statement(f"import {name}") for name in standard], after_imports=False)
 

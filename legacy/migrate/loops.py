@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import libcst as cst
-from libcst import metadata
 
 from .names import Names
 
@@ -14,12 +13,11 @@ _STEPS = {"rnncompat.rnn_step", "rnncompat.legacy.forward", "rnncompat.legacy.fo
 _ADVICE = "this loop runs single steps; rnncompat.rnn_forward() runs the whole sequence in one call, with lengths and masks"
 
 
-def find_loops(module: cst.Module) -> list[Note]:
+def find_loops(names: Names) -> list[Note]:
     """Line and advice for each loop whose body calls one step, and gives its state to the next."""
-    wrapper = metadata.MetadataWrapper(module)
-    finder = _Loops(Names(wrapper))
-    wrapper.module.visit(finder)
-    return sorted({(finder.names.line(loop), _ADVICE) for loop in finder.found})
+    finder = _Loops(names)
+    names.module.visit(finder)
+    return sorted({(names.line(loop), _ADVICE) for loop in finder.found})
 
 
 class _Loops(cst.CSTVisitor):

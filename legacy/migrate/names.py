@@ -20,14 +20,14 @@ class Names:
     """The names of one file.
 
     Args:
-        wrapper: the file with its metadata; every node asked about must be of ``wrapper.module``.
+        file: its tree; every node asked about must be of the copy in :attr:`module`.
     """
 
-    def __init__(self, wrapper: metadata.MetadataWrapper) -> None:
+    def __init__(self, file: cst.Module) -> None:
+        self._wrapper = wrapper = metadata.MetadataWrapper(file)
         self.module = wrapper.module
         self.parents: Any = wrapper.resolve(metadata.ParentNodeProvider)
         self.scopes: Any = wrapper.resolve(metadata.ScopeProvider)
-        self.positions: Any = wrapper.resolve(metadata.PositionProvider)
         self._qualified: Any = wrapper.resolve(metadata.QualifiedNameProvider)
         collector = _Identifiers()
         self.module.visit(collector)
@@ -36,7 +36,8 @@ class Names:
 
     def line(self, node: cst.CSTNode) -> int:
         """The line a node begins at."""
-        return int(self.positions[node].start.line)
+        positions: Any = self._wrapper.resolve(metadata.PositionProvider)  # kept after the first time
+        return int(positions[node].start.line)
 
     def qualified(self, node: cst.CSTNode) -> set[metadata.QualifiedName]:
         """What a name or attribute may refer to."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import libcst as cst
-from libcst import metadata
 
 from ..registry import REGISTRY, Kind
 from .calls import Call, Rewrite, Statements, Undecided, Use
@@ -37,8 +36,8 @@ _ATTRIBUTES = {
 class Rewriter(cst.CSTTransformer):
     """Rewrites one file; ``todos`` says what is left, ``helpers`` which functions the new code calls."""
 
-    def __init__(self, wrapper: metadata.MetadataWrapper) -> None:
-        self.names = Names(wrapper)
+    def __init__(self, names: Names) -> None:
+        self.names = names
         self.facts = Facts(self.names)
         self.todos: list[Todo] = []
         self.helpers: set[str] = set()

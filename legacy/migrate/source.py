@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import libcst as cst
 from libcst import matchers as m
-from libcst import metadata
 
 from ..registry import REGISTRY, Kind
 from .conditionals import unfold_conditionals
@@ -16,7 +15,7 @@ from .loops import Note, find_loops
 from .names import UNCERTAIN, Names
 from .rewrite import Rewriter, Todo
 
-__all__ = ["Migration", "migrate_source"]
+__all__ = ["Migration", "count_calls", "migrate_source"]
 
 
 @dataclass(frozen=True)
@@ -58,25 +57,24 @@ def migrate_source(source: bytes) -> Migration:
     """
     if b"rnncompat" not in source:
         return Migration(source, 0, 0, (), ())
-    module = cst.parse_module(source)
-    wrapper = metadata.MetadataWrapper(module)
-    names = Names(wrapper)
-    calls = _count(names)
-    if not any(names.legacy(node) is not None for node in names.scopes) and b"legacy" not in source:
-        return Migration(source, 0, 0, (), tuple(find_loops(module)))
+    names = Names(cst.parse_module(source))
+    calls = count_calls(names)
     taken = [name for name in ("rnncompat", "torch") if names.binds(name, name) is None]
     if taken:
         reason = f"the name {taken[0]!r} means something else in this file; rename that first"
         return Migration(source, calls, calls, ((1, reason),) if calls else (), ())
-    unfolded = metadata.MetadataWrapper(unfold_conditionals(module))
-    rewriter = Rewriter(unfolded)
-    new = mend_imports(unfolded.module.visit(rewriter), rewriter.helpers)
-    left = _count(Names(metadata.MetadataWrapper(new)))
+    unfolded = unfold_conditionals(names)
+    names = names if unfolded is None else Names(unfolded)
+    rewriter = Rewriter(names)
+    new = mend_imports(names.module.visit(rewriter), rewriter.helpers)
+    if new.bytes == source:
+        return Migration(source, calls, calls, tuple(rewriter.todos), tuple(find_loops(names)))
     compile(new.code, "<migrated>", "exec", dont_inherit=True)
-    return Migration(new.bytes, calls, left, tuple(rewriter.todos), tuple(find_loops(new)))
+    names = Names(new)
+    return Migration(new.bytes, calls, count_calls(names), tuple(rewriter.todos), tuple(find_loops(names)))
 
 
-def _count(names: Names) -> int:
+def count_calls(names: Names) -> int:
     """The legacy calls in a file, constructors of subclasses among them."""
     known = {row.name for row in REGISTRY.values() if row.kind is not Kind.CONSTANT} | {UNCERTAIN}
     own = subclasses(names).values()
