@@ -157,7 +157,7 @@ class Rewriter(cst.CSTTransformer):
             return updated
         new = _ATTRIBUTES[name].format(d=operand(updated.value))
         alone = isinstance(self.names.parents[original], (cst.Assign, cst.Return))
-        return expression(new.strip("()") if name == "weights" and alone else new)
+        return expression(new[1:-1] if name == "weights" and alone else new)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         name = self.names.legacy(original_node)

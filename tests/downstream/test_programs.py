@@ -1,10 +1,11 @@
-"""Programs in the old styles run unchanged; their numbers come from NumPy."""
+"""Programs in the old styles run unchanged, and again as the migration tool rewrites them; the numbers are NumPy's."""
 
 from __future__ import annotations
 
 import gc
-import importlib.util
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import numpy_step
@@ -12,24 +13,46 @@ import pytest
 import torch
 from compare import assert_same
 
+import rnncompat
 from rnncompat import legacy
 
 I, H, B, T = 3, 5, 4, 3
 GATES = {"relu": 1, "tanh": 1, "lstm": 4, "gru": 3}
 
 
-@pytest.fixture(autouse=True)
-def _quiet():
-    with legacy.legacy_warnings("quiet"):
-        yield
+PROGRAMS = Path(__file__).parent / "programs"
+STYLES = ["p1_cells", "p2_halves", "p3_copyparams", "p5_reference", "p9_new_call"]
 
 
-def load(name):
-    path = Path(__file__).parent / "programs" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    program = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(program)
-    return program
+@pytest.fixture(params=["old", "migrated"])
+def load(request, monkeypatch):
+    """Imports a program: as it stands, or what the tool makes of it, where a legacy call would raise."""
+    old = request.param == "old"
+
+    def load(name):
+        path = PROGRAMS / f"{name}.py"
+        code = path.read_bytes() if old else migrate(path).code
+        program = ModuleType(name)
+        monkeypatch.setitem(sys.modules, name, program)  # dataclasses look there
+        exec(compile(code, path, "exec"), vars(program))  # noqa: S102  # the program under test
+        program.is_old = old
+        return program
+
+    with legacy.legacy_warnings("quiet" if old else "error"):
+        yield load
+
+
+def migrate(path):
+    from rnncompat.legacy.migrate import migrate_source  # noqa: PLC0415  # LibCST is an extra
+
+    return migrate_source(path.read_bytes())
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_the_tool_decides_on_at_least_four_calls_of_five(name):
+    result = migrate(PROGRAMS / f"{name}.py")
+    assert result.left <= result.calls / 5
+    assert (result.calls > 0) is (name != "p9_new_call")
 
 
 @pytest.fixture(params=GATES)
@@ -61,7 +84,7 @@ def numpy_bptt(mode, weights, xs, h, c, dys):
     return hs[1:], total, dh.sum(1), None if c is None else dc.sum(1), dxs
 
 
-def test_p1_cells_train_through_time_with_a_vector_state(mode, weights):
+def test_p1_cells_train_through_time_with_a_vector_state(load, mode, weights):
     p1 = load("p1_cells")
     rng = np.random.default_rng(2)
     xs, dys = rng.normal(size=(T, I, B)), rng.normal(size=(T, H, B))
@@ -104,10 +127,16 @@ def step(mode, weights):
     wide = [np.repeat(s[:, None], B, 1) for s in (h, c)]
     lstm = mode == "lstm"
     data = (x, wide[0], wide[1] if lstm else None)
-    desc = legacy.RNNDesc[torch.float64](list(GATES).index(mode), I, H)
-    legacy.setweights(desc, *map(torch.tensor, weights))
+    descriptor = rnncompat.RNNDescriptor(list(rnncompat.Cell)[list(GATES).index(mode)], I, H)
+    wi, wh, b = map(torch.tensor, weights)
+    named = {"weight_ih_l0": wi, "weight_hh_l0": wh, "bias_ih_l0": b, "bias_hh_l0": torch.zeros_like(b)}
+    new = rnncompat.RNNWeights.from_named(descriptor, named)
+    with legacy.legacy_warnings("quiet"):
+        old = legacy.RNNDesc[torch.float64](list(GATES).index(mode), I, H)
+        legacy.setweights(old, wi, wh, b)
     return {
-        "desc": desc,
+        "desc": {True: old, False: new},  # what the program is given by its caller, which has moved too
+        "weights": (wi, wh, b),
         "data": [torch.tensor(v) for v in ((x, h, c) if lstm else (x, h))],
         "incoming": [torch.tensor(v) for v in ((dho, dco, dy) if lstm else (dho, dy))],
         "value": numpy_step.forward(mode, *weights, *data),
@@ -115,10 +144,10 @@ def step(mode, weights):
     }
 
 
-def test_p2_halves(mode, weights, step):
+def test_p2_halves(load, mode, step):
     p2 = load("p2_halves")
     adjoint = p2.lstm_adjoint if mode == "lstm" else p2.rnn_adjoint
-    (state, y), back = adjoint(step["desc"], *step["data"])
+    (state, y), back = adjoint(step["desc"][p2.is_old], *step["data"])
     assert_same(step["value"][0], y)
     if mode == "lstm":
         assert_same(list(step["value"]), list(state))
@@ -129,10 +158,15 @@ def test_p2_halves(mode, weights, step):
         assert_same(expected.T if name in turned else expected, value)
 
 
-def test_p3_copyparams(mode, weights, step):
+def mode_for(program, mode):
+    """The mode as the program's caller names it: a number then, a word now."""
+    number = list(GATES).index(mode)
+    return number if program.is_old else list(rnncompat.Cell)[number]
+
+
+def test_p3_copyparams(load, mode, step):
     p3 = load("p3_copyparams")
-    desc = legacy.RNNDesc[torch.float64](step["desc"].mode, I, H)
-    p3.copyparams(desc, *map(torch.tensor, weights))
+    desc = p3.desc(mode_for(p3, mode), *step["weights"])
     *state, y = p3.step(desc, *step["data"])
     assert_same(step["value"][0], y)
     assert_same([v for v in step["value"] if v is not None], list(state))
@@ -145,9 +179,28 @@ def test_p3_copyparams(mode, weights, step):
         assert_same([step["gradients"][k] for k in ("x", "h", "Wi", "Wh", "b")], list(result))
 
 
-def test_p5_reference(mode):
+def test_p5_reference(load, mode):
     p5 = load("p5_reference")
-    expected, actual, desc = p5.check(list(GATES).index(mode))
+    expected, actual, desc = p5.check(mode_for(p5, mode))
     assert_same(expected, actual, 1e-6)
     assert expected.abs().sum() > 0
-    assert desc.hidden == 5
+    assert (desc.hidden if p5.is_old else desc.descriptor.hidden_size) == 5
+
+
+def test_p9_new_call(load):
+    rng = np.random.default_rng(4)
+    w, h = rng.normal(size=(H, I + H + 1)), rng.normal(size=(H, B))
+    xs = rng.normal(size=(2, I, B, T))
+    flat = w.flatten(order="F")
+    wi, wh, b = np.split(flat, [H * I, H * (I + H)])
+    state, expected = h, []
+    for x in xs:
+        steps = []
+        for t in range(T):
+            state, _ = numpy_step.forward("tanh", wi.reshape(H, I), wh.reshape(H, H), b, x[:, :, t], state)
+            steps.append(state)
+        expected.append(np.stack(steps, 2))
+    p9 = load("p9_new_call")
+    parts = w[:, :I], w[:, I:-1], w[:, -1]
+    whole = p9.hcat(*map(torch.tensor, parts))
+    assert_same(expected, p9.run(whole, list(map(torch.tensor, xs)), torch.tensor(h), H))

@@ -10,7 +10,8 @@ from packaging.version import Version
 
 import rnncompat
 from rnncompat import UnsupportedError, legacy
-from rnncompat.legacy.registry import REGISTRY, Kind
+from rnncompat.legacy.registry import REGISTRY, Kind, LegacyName
+from rnncompat.legacy.stubs import removed_names
 
 NEW_HERE = {"LegacyRNNWarning", "legacy_warnings", "LSTMGradients", "RNNGradients", "Reserve"}
 """Public in ``legacy`` but never an old name."""
@@ -52,6 +53,26 @@ def test_the_guide_has_its_section_with_the_replacement(row):
     assert heading in guide
     assert row.anchor in heading.lower()
     assert row.replacement in guide.split(heading)[1].split("\n### ")[0]
+
+
+def test_after_its_time_a_name_says_what_to_use(monkeypatch):
+    gone = LegacyName("oldest", "rnncompat.rnn_step()", "todo", since="0.0", removal="0.1")
+    later = LegacyName("later", "rnncompat.rnn_step()", "todo", removal="1.0")
+    monkeypatch.setitem(REGISTRY, "oldest", gone)
+    monkeypatch.setitem(REGISTRY, "space.oldest", gone)
+    monkeypatch.setitem(REGISTRY, "later", later)
+    words = re.escape(
+        "legacy.oldest was removed in 0.1; use rnncompat.rnn_step(). See docs/migrating.md#oldest"
+    )
+    with pytest.raises(UnsupportedError, match=words):
+        legacy.oldest  # noqa: B018  # asking is the point
+    with pytest.raises(UnsupportedError, match=words):
+        from rnncompat.legacy import oldest  # noqa: F401, PLC0415
+    with pytest.raises(UnsupportedError, match=words):
+        removed_names("rnncompat.legacy.space", "space.")("oldest")
+    for name in ("later", "never"):
+        with pytest.raises(AttributeError, match=f"module 'rnncompat.legacy' has no attribute '{name}'"):
+            getattr(legacy, name)
 
 
 def test_replacements_exist():
