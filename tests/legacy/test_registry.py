@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import legacy_table
 import pytest
 from packaging.version import Version
 
@@ -15,7 +16,10 @@ from rnncompat.legacy.stubs import removed_names
 
 NEW_HERE = {"LegacyRNNWarning", "legacy_warnings", "LSTMGradients", "RNNGradients", "Reserve"}
 """Public in ``legacy`` but never an old name."""
-ROOT = Path(__file__).parents[2]
+
+
+def guide():
+    return (Path(__file__).parents[2] / "docs" / "migrating.md").read_text(encoding="utf-8")
 
 
 def test_every_public_name_has_a_row_and_every_row_a_name():
@@ -48,11 +52,16 @@ def test_a_stub_raises_and_names_the_replacement(row):
 
 @pytest.mark.parametrize("row", REGISTRY.values(), ids=lambda row: row.name)
 def test_the_guide_has_its_section_with_the_replacement(row):
-    guide = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
     heading = f"\n### {row.name}\n"
-    assert heading in guide
+    assert heading in guide()
     assert row.anchor in heading.lower()
-    assert row.replacement in guide.split(heading)[1].split("\n### ")[0]
+    assert row.replacement in guide().split(heading)[1].split("\n### ")[0]
+
+
+def test_the_table_of_the_guide_is_what_the_registry_says():
+    assert guide() == legacy_table.refreshed(guide())
+    for row in REGISTRY.values():
+        assert f"| [`{row.name}`](#{row.anchor}) |" in guide()
 
 
 def test_after_its_time_a_name_says_what_to_use(monkeypatch):
