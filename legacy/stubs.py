@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from packaging.version import Version
-
 from rnncompat import UnsupportedError, __version__
+from rnncompat.versions import reached
 
 from .registry import REGISTRY, Kind
 
@@ -43,7 +42,7 @@ def removed_names(module: str, prefix: str = "") -> Callable[[str], NoReturn]:
 
     def missing(name: str) -> NoReturn:
         row = REGISTRY.get(prefix + name)
-        if row is not None and Version(row.removal) <= Version(__version__):
+        if row is not None and reached(row.removal, __version__):
             raise UnsupportedError(row.removed_text)
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
 

@@ -18,6 +18,7 @@ __all__ = [
     "autocast_dtype",
     "autocast_enabled",
     "is_compiling",
+    "reached",
     "run_while_tracing",
 ]
 
@@ -28,6 +29,11 @@ TORCH_VERSION: str = torch.__version__
 
 TORCH_RELEASE: tuple[int, ...] = Version(TORCH_VERSION).release
 """Compared instead of the version itself: Debian's 1.13 calls itself ``1.13.0a0``, which is below 1.13."""
+
+
+def reached(goal: str, version: str) -> bool:
+    """Whether *version* is *goal* or comes after it; a pre-release of *goal* does not."""
+    return Version(goal) <= Version(version)
 
 
 class Gate(NamedTuple):
