@@ -101,7 +101,7 @@ class Call:
 
     def once(self, wish: str, node: cst.BaseExpression) -> str:
         """The source of an argument that the new code uses twice; a computed one gets a name first."""
-        if is_simple(node):
+        if is_simple(node) and not isinstance(node, (cst.Integer, cst.SimpleString)):
             return text(node)
         if not self.use.hoistable:
             raise Undecided(f"{text(node)} would be evaluated twice; give it a name first")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from .source import Migration, migrate_source
+from .source import Migration, RewriteError, migrate_source
 
 __all__ = ["migrate_paths"]
 
@@ -63,7 +63,7 @@ def _migrate(path: Path, action: str) -> tuple[Migration, bool] | None:
     try:
         source = path.read_bytes()
         migration = migrate_source(source)
-    except (cst.ParserSyntaxError, SyntaxError, UnicodeError, OSError, RecursionError) as error:
+    except (cst.ParserSyntaxError, RewriteError, UnicodeError, OSError, RecursionError) as error:
         _say(f"{path}: left alone: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
         return None
     differs = migration.code != source

@@ -10,14 +10,14 @@ from ..registry import REGISTRY, Kind
 from .calls import Call, Rewrite, Statements, Undecided, Use
 from .facts import Facts
 from .holders import DESCRIPTOR_ATTRIBUTES
-from .names import UNCERTAIN, Names
+from .marks import lost_comments, marked, why_not
+from .names import Names
 from .rules import RULES, VALUES
 from .subclass import with_dtype
 from .text import expression, operand, statement, text
 
-__all__ = ["MARK", "Rewriter", "Todo"]
+__all__ = ["Rewriter", "Todo"]
 
-MARK = "# TODO(rnncompat):"
 Todo = tuple[int, str]
 """The line in the file as it was, and the reason."""
 
@@ -91,7 +91,7 @@ class Rewriter(cst.CSTTransformer):
         if call.name not in RULES:
             row = REGISTRY.get(call.name)
             if row is None:
-                raise Undecided(_why_not(call.name))
+                raise Undecided(why_not(call.name))
             went = "was never carried over" if row.kind is Kind.STUB else "has no rule"
             raise Undecided(f"it {went}; use {row.replacement}")
         if self._in_string(call.original):
@@ -178,7 +178,7 @@ class Rewriter(cst.CSTTransformer):
             return updated
         if name in VALUES and not isinstance(parent, cst.Subscript):
             return expression(VALUES[name])
-        self.todo(original, name or "legacy", _why_not(name))
+        self.todo(original, name or "legacy", why_not(name))
         return updated
 
     # ---- subclasses ----------------------------------------------------------------------------------------
@@ -256,7 +256,8 @@ class Rewriter(cst.CSTTransformer):
                 lines[-1] = last.with_changes(trailing_whitespace=updated_node.trailing_whitespace)
         else:
             lines = [*before, updated_node.with_changes(leading_lines=()) if before else updated_node]
-        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
+        above = [*updated_node.leading_lines, *lost_comments(original_node, lines)]
+        lines[0] = lines[0].with_changes(leading_lines=above)
         lines[0] = self._marked(original_node, lines[0])
         return cst.FlattenSentinel(lines)
 
@@ -268,14 +269,9 @@ class Rewriter(cst.CSTTransformer):
         return result
 
     def _marked(self, original: Any, updated: Any) -> Any:
-        reasons = self._reasons.get(original, [])
-        above = list(updated.leading_lines)
-        if self.names.module.body and original is self.names.module.body[0]:
-            above += self.names.module.header
-        if not reasons or any(line.comment and line.comment.value.startswith(MARK) for line in above):
-            return updated
-        marks = [cst.EmptyLine(comment=cst.Comment(f"{MARK} {reason}")) for reason in reasons]
-        return updated.with_changes(leading_lines=[*updated.leading_lines, *marks])
+        body = self.names.module.body
+        header = self.names.module.header if body and original is body[0] else ()
+        return marked(updated, self._reasons.get(original, []), header)
 
     def _is_attribute(self, node: cst.CSTNode, name: str) -> bool:
         return isinstance(node, cst.Attribute) and node.attr.value == name and self.facts.holds(node.value)
@@ -287,15 +283,3 @@ def _index(node: cst.Subscript) -> str | None:
     return (
         index.value.value if isinstance(index, cst.Index) and isinstance(index.value, cst.Integer) else None
     )
-
-
-def _why_not(name: str) -> str:
-    if name == UNCERTAIN:
-        return "this name may be one of rnncompat.legacy or something else"
-    if name == "":
-        return "the module itself is passed on, so its calls cannot be seen"
-    if name in ("legacy_warnings", "LegacyRNNWarning"):
-        return "not needed once no legacy call is left"
-    if name not in REGISTRY:
-        return "no rule knows this name"
-    return f"it is passed on as a value; pass on what calls {REGISTRY[name].replacement}"

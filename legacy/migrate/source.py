@@ -15,7 +15,11 @@ from .loops import Note, find_loops
 from .names import UNCERTAIN, Names
 from .rewrite import Rewriter, Todo
 
-__all__ = ["Migration", "count_calls", "migrate_source"]
+__all__ = ["Migration", "RewriteError", "count_calls", "migrate_source"]
+
+
+class RewriteError(Exception):
+    """A fault of the rules: the file is left alone."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ def migrate_source(source: bytes) -> Migration:
 
     Raises:
         libcst.ParserSyntaxError: it is no Python that LibCST can read.
+        RewriteError: a rule failed.
 
     Example:
         >>> old = "from rnncompat import legacy\n\ny, h = legacy.forward(rnn, x, h)\n"
@@ -63,6 +68,13 @@ def migrate_source(source: bytes) -> Migration:
     if taken:
         reason = f"the name {taken[0]!r} means something else in this file; rename that first"
         return Migration(source, calls, calls, ((1, reason),) if calls else (), ())
+    try:
+        return _rewritten(source, names, calls)
+    except (cst.ParserSyntaxError, cst.CSTValidationError, SyntaxError) as error:
+        raise RewriteError(f"the rules made no valid Python of it ({error}); please report this") from error
+
+
+def _rewritten(source: bytes, names: Names, calls: int) -> Migration:
     unfolded = unfold_conditionals(names)
     names = names if unfolded is None else Names(unfolded)
     rewriter = Rewriter(names)

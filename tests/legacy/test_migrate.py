@@ -105,6 +105,22 @@ def step(x, h):
     return output.t(), state.h[0].t().clone()
 """,
     ),
+    "comments among the arguments": (
+        """\
+y, h = legacy.forward(
+    rnn,  # the layer
+    x,
+    # the state
+    h,
+)  # done
+""",
+        """\
+# the layer
+# the state
+output, state = rnncompat.rnn_step(rnn.descriptor, rnn, x.t(), rnncompat.RNNState(h.t()[None]))
+y, h = output.t(), state.h[0].t().clone()  # done
+""",
+    ),
     "states through a star": (
         "y, h, c = legacy.forward(rnn, x, *state)\n",
         """\
@@ -324,6 +340,16 @@ def test_star_imports_and_uncertain_names_are_marked():
         "try:\n    from rnncompat.legacy import ngates\nexcept ImportError:\n    ngates = None\n\nngates(2)\n"
     )
     assert "may be one of rnncompat.legacy or something else" in maybe.code.decode()
+
+
+def test_a_fault_of_a_rule_leaves_the_file_alone(monkeypatch):
+    from rnncompat.legacy.migrate import source  # noqa: PLC0415
+    from rnncompat.legacy.migrate.calls import Expression  # noqa: PLC0415
+    from rnncompat.legacy.migrate.rules import RULES  # noqa: PLC0415
+
+    monkeypatch.setitem(RULES, "ngates", lambda call: Expression("1 +"))
+    with pytest.raises(source.RewriteError, match="no valid Python of it"):
+        source.migrate_source(OLD.encode())
 
 
 def test_loops_over_single_steps_are_pointed_at():
