@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable
 
 import libcst as cst
@@ -55,9 +56,10 @@ def pullback(call: Call) -> Rewrite:
     outputs = results(call, step, states, apart[0] if apart else None)
     back = f"functools.partial({HELPER}, {weights}, {x}, {states.tuple})"
     call.helpers.add(HELPER)
-    if apart is None:
+    if apart is None or text(apart[1]) in re.findall(r"\w+", outputs):
         return Expression(f"({outputs}), {back}")
-    return Statements((*call.before, f"{bare(apart[0])} = {outputs}", f"{text(apart[1])} = {back}"))
+    # back first: the outputs may be bound to the names of the inputs, as in (y, h), back = pullback(rnn, x, h).
+    return Statements((*call.before, f"{text(apart[1])} = {back}", f"{bare(apart[0])} = {outputs}"))
 
 
 class Pair:
@@ -114,6 +116,9 @@ class Pair:
         if not self.plain or len(self.first) not in (6, 8) or len(self.second) != 5 or self.targets is None:
             return False
         d, x, h, y, reserve = self.second
+        bound = {text(target) for target in elements(self.data.targets[0].target) or ()}
+        if bound & {text(node) for node in (d, x, self._inner(h), h, y, reserve)}:
+            return False  # the second call is given what the first one returned
         same = (
             (self.first[0], d),
             (self.first[1], y),

@@ -19,7 +19,7 @@ DESCRIPTOR_ATTRIBUTES = frozenset(
     {"weights", "bias", "params", "input", "hidden", "mode", "dtype", "core", "source", "ptr", "to_new"}
 )
 """What an ``RNNDesc`` has and the core's weights have not, or under another name."""
-_UNLIKE_OTHERS = {"weights", "bias", "params", "hidden", "mode"}
+_UNLIKE_OTHERS = {"weights", "bias", "params", "input", "hidden", "mode"}
 
 TAKES_DESCRIPTOR = {
     "setweights": 0,
@@ -66,6 +66,9 @@ class Holders(cst.CSTVisitor):
         while size != len(self._keys) + len(self._returning):
             size = len(self._keys) + len(self._returning)
             self._follow()
+        self._proven_names = {
+            key[-1] for key in self._keys if isinstance(key, tuple) and key[0] == "variable"
+        }
 
     def holds(self, node: cst.CSTNode) -> bool:
         """Whether a node is certain to hold an ``RNNDesc``."""
@@ -82,7 +85,8 @@ class Holders(cst.CSTVisitor):
     def looks_alike(self, node: cst.Attribute) -> bool:
         """Whether this is what only an ``RNNDesc`` would be asked for, of something that nothing proves to be one."""
         asked = self._attributes.get(self._key(node.value), set()) & _UNLIKE_OTHERS
-        return node.attr.value in asked and "weights" in asked and len(asked) > 1
+        namesake = isinstance(node.value, cst.Name) and node.value.value in self._proven_names
+        return node.attr.value in asked and (namesake or ("weights" in asked and len(asked) > 1))
 
     def visit_Attribute(self, node: cst.Attribute) -> None:
         key = self._key(node.value)

@@ -7,6 +7,8 @@ the new calls: ``.t()`` leaves a vector as it is, so it is right for ``(I,)`` an
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from ..parameters import ngates, params, rnnParamSize, setweights
@@ -76,6 +78,8 @@ def _setweights(call: Call) -> Rewrite:
             "gradients may have to reach these weights, and others may hold the descriptor; build new weights "
             "with rnncompat.RNNWeights.from_named() and pass them on"
         )
+    if any(re.search(rf"\b{re.escape(text(d))}\b", value) for value in (wh, b)):
+        raise Undecided("it reads the weights that it writes; copy them first")
     target = call.once("weights", given["d"])
     copies = (("weight_ih_l0", wi), ("weight_hh_l0", wh), ("bias_ih_l0", b))
     return Statements((*call.before, *(f'{target}["{name}"].copy_({value})' for name, value in copies)))

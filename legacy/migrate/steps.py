@@ -46,7 +46,7 @@ class States:
 
     @property
     def tuple(self) -> str:
-        """A tuple of them, features first."""
+        """A tuple of them, features first; a list behind a ``*`` may change later."""
         return (
             self.name
             if self.star is not None
