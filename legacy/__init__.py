@@ -25,7 +25,7 @@ from .modes import (
 from .parameters import ngates, params, rnnParamSize, setweights, setweights_b
 from .rnndesc import RNNDesc
 from .step import Reserve, forward, forwardTrain, hBatch
-from .stubs import stubs_of
+from .stubs import removed_names, stubs_of
 from .upsample import upsample, upsample_gradient
 from .warn import LegacyRNNWarning, legacy_warnings
 
@@ -72,3 +72,4 @@ __all__ = [
 ]
 
 globals().update(stubs_of())
+__getattr__ = removed_names(__name__)

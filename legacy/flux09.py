@@ -19,7 +19,7 @@ from .modes import CUDNN_GRU, CUDNN_LSTM, CUDNN_RNN_RELU, CUDNN_RNN_TANH
 from .parameters import ngates, params, rnnParamSize, write_weights
 from .rnndesc import RNNDesc
 from .step import forward, forwardTrain, hBatch, step_outputs
-from .stubs import stubs_of
+from .stubs import removed_names, stubs_of
 from .warn import warn
 
 __all__ = [
@@ -96,3 +96,4 @@ def copyparams_b(m: FluxCell, d: RNNDesc) -> None:
 
 
 globals().update(stubs_of("flux09"))
+__getattr__ = removed_names(__name__, "flux09.")

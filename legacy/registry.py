@@ -30,7 +30,8 @@ class LegacyName:
     Attributes:
         name: as it is spelled in Python; one that lies in a namespace has it in front, as ``flux.LSTM``.
         replacement: what to use instead, as the warning says it.
-        codemod: the rule of the migration tool: ``"rewrite"`` or ``"todo"`` (a person must decide).
+        codemod: what the migration tool does: ``"rewrite"`` where the meaning is certain, ``"todo"`` (a person
+            must decide).
         kind: what becomes of the name here.
         since: version in which it was deprecated.
         removal: version in which it goes.
@@ -66,6 +67,14 @@ class LegacyName:
             f"use {self.replacement}. See docs/migrating.md#{self.anchor}"
         )
 
+    @property
+    def removed_text(self) -> str:
+        """The one sentence for whoever asks for the name after it has gone."""
+        return (
+            f"legacy.{self.name} was removed in {self.removal}; use {self.replacement}. "
+            f"See docs/migrating.md#{self.anchor}"
+        )
+
 
 _WHOLE_CALL = "rnncompat.rnn_forward()"
 _AUTOGRAD = "torch.autograd on the output of rnncompat.rnn_step()"
@@ -87,9 +96,9 @@ _ROWS = (
     LegacyName("setweights_b", _FROM_NAMED, "rewrite"),
     LegacyName("forward", "rnncompat.rnn_step()", "rewrite"),
     LegacyName("forwardTrain", "rnncompat.rnn_step()", "rewrite"),
-    LegacyName("backwardData", _AUTOGRAD, "todo"),
-    LegacyName("backwardWeights", _AUTOGRAD, "todo"),
-    LegacyName("pullback", _AUTOGRAD, "todo"),
+    LegacyName("backwardData", _AUTOGRAD, "rewrite"),
+    LegacyName("backwardWeights", _AUTOGRAD, "rewrite"),
+    LegacyName("pullback", _AUTOGRAD, "rewrite"),
     LegacyName("hBatch", "nothing: rnncompat.rnn_step() broadcasts the state", "rewrite"),
     LegacyName("params", _VIEWS, "rewrite"),
     LegacyName("ngates", "rnncompat.RNNDescriptor.gates", "rewrite"),
@@ -132,10 +141,10 @@ _ROWS = (
     LegacyName("flux.descs", f"nothing: {_FROM_NAMED} is read at each call", "todo", Kind.CONSTANT),
     LegacyName("flux.glorot_uniform", "torch.nn.init.xavier_uniform_()", "todo"),
     *(
-        LegacyName(f"flux09.{name}", f'cell="{cell}" of rnncompat.RNNDescriptor', "rewrite", Kind.CONSTANT)
+        LegacyName(f"flux09.{name}", f'cell="{cell}" of rnncompat.RNNDescriptor', "todo", Kind.CONSTANT)
         for name, cell in _MODES
     ),
-    LegacyName("flux09.forwardInference", "rnncompat.rnn_step()", "rewrite"),
+    LegacyName("flux09.forwardInference", "rnncompat.rnn_step()", "todo"),
     LegacyName("flux09.copyparams", _FROM_NAMED, "todo"),
     LegacyName("flux09.copyparams_b", _FROM_NAMED, "todo"),
     *(
@@ -151,7 +160,7 @@ _ROWS = (
     LegacyName("knetlayers.LSTM", "rnncompat.LSTM()", "todo"),
     LegacyName("knetlayers.GRU", "rnncompat.GRU()", "todo"),
     LegacyName("knetlayers.RNNOutput", f"the pair (output, state) of {_WHOLE_CALL}", "todo", Kind.CONSTANT),
-    LegacyName("knetlayers.PadSequenceArray", "torch.nn.utils.rnn.pad_sequence()", "rewrite"),
+    LegacyName("knetlayers.PadSequenceArray", "torch.nn.utils.rnn.pad_sequence()", "todo"),
     LegacyName("knetlayers.PadRNNOutput", "rnncompat.SequenceBatch", "todo"),
 )
 

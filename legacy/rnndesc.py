@@ -14,6 +14,9 @@ from torch import Tensor
 from typing_extensions import Self, deprecated
 
 from rnncompat import (
+    GRU,
+    LSTM,
+    RNN,
     InvalidTypeError,
     RNNDescriptor,
     RNNWeights,
@@ -24,6 +27,7 @@ from rnncompat.versions import allow_in_files
 
 from .buffer import split_params
 from .modes import cudnnRNNMode_t, read_mode
+from .successor import successor
 from .warn import warn
 
 __all__ = ["RNNDesc"]
@@ -150,6 +154,24 @@ class RNNDesc(metaclass=_ByDtype):
     def ptr(self) -> None:
         """The raw cuDNN descriptor of old; there is none here."""
         raise UnsupportedError("RNNDesc.ptr does not exist: no raw cuDNN descriptor stands behind it.")
+
+    def to_new(self) -> RNN | LSTM | GRU:
+        """The module of the core that computes the same, with copies of the weights; prints the code that builds it.
+
+        Its bias is the one that the old calls had, unless something else was written into :attr:`params`.
+
+        Example:
+            >>> import torch, rnncompat
+            >>> from rnncompat import legacy
+            >>> with legacy.legacy_warnings("quiet"):
+            ...     rnn = legacy.RNNDesc(legacy.CUDNN_LSTM, 3, 2)
+            >>> lstm = rnn.to_new()
+            rnn = rnncompat.LSTM(3, 2, bias='input')
+            >>> output, (h, c) = lstm(torch.ones(5, 4, 3))  # [T, B, I]
+        """
+        named = dict(self.core.named())
+        bias = "double" if named["bias_hh_l0"].count_nonzero() else "input"
+        return successor(RNNDescriptor(self.mode.cell, self.input, self.hidden, bias=bias), named, "rnn")
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A class that [] made has no importable name, so it is found again through the one it was made from.

@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
@@ -29,7 +29,7 @@ from rnncompat.versions import is_compiling, run_while_tracing
 
 from .registry import REGISTRY
 
-__all__ = ["LegacyRNNWarning", "legacy_warnings", "warn"]
+__all__ = ["LegacyRNNWarning", "legacy_warnings", "listening", "own_calls", "warn"]
 
 VARIABLE = "RNNCOMPAT_LEGACY"
 
@@ -85,6 +85,37 @@ def legacy_warnings(mode: str) -> Iterator[None]:
         _current.reset(token)
 
 
+_inside: ContextVar[bool] = ContextVar("rnncompat_legacy_inside", default=False)
+
+
+@contextmanager
+def own_calls() -> Iterator[None]:
+    """Around legacy calls of our own, which no user made: they neither warn nor count."""
+    token, before = _inside.set(True), _current.set(Mode.QUIET)
+    try:
+        yield
+    finally:
+        _current.reset(before)
+        _inside.reset(token)
+
+
+Listener = Callable[[str, str, int], None]
+"""Hears of a call: the old name, the file and the line of the caller."""
+
+_listener: Listener | None = None
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Tells *listener* of every legacy call in any thread inside the block; none of them warns or raises."""
+    global _listener  # noqa: PLW0603  # one for the process: threads do not share context variables
+    before, _listener = _listener, listener
+    try:
+        yield
+    finally:
+        _listener = before
+
+
 Site = tuple[int, int, str]
 
 _seen: dict[Site, CodeType] = {}
@@ -101,16 +132,21 @@ def warn(name: str) -> None:
         _warn_at_trace(name)
         return
     mode = _current.get()
-    if mode is Mode.QUIET:
+    if mode is Mode.QUIET and _listener is None:
         return
     caller = sys._getframe(2)  # noqa: SLF001  # inspect.stack() is far slower
-    if (id(caller.f_code), caller.f_lasti, name) in _seen and mode is Mode.WARN:
+    if (id(caller.f_code), caller.f_lasti, name) in _seen and mode is Mode.WARN and _listener is None:
         return
     _warn_slowly(name, caller, mode)
 
 
 def _warn_slowly(name: str, caller: FrameType, mode: Mode) -> None:
     frame = _first_outside(caller)
+    if _listener is not None:
+        if not _inside.get():
+            with _lock:
+                _listener(name, frame.f_code.co_filename, frame.f_lineno)
+        return
     site = (id(frame.f_code), frame.f_lasti, name)
     if site in _seen and mode is Mode.WARN:  # the call came through a container
         return
@@ -183,6 +219,6 @@ def _is_own_code(file: str) -> bool:
 # torch.compile runs it once, while it traces, and keeps no trace of it in the graph.
 @run_while_tracing
 def _warn_at_trace(name: str) -> bool:
-    if _current.get() is Mode.WARN:
+    if _current.get() is Mode.WARN or _listener is not None:
         _warn_slowly(name, sys._getframe(1), Mode.WARN)  # noqa: SLF001  # as above
     return True

@@ -22,6 +22,7 @@ __all__ = [
     "is_dynamo_compiling",
     "is_jit_tracing",
     "is_traced",
+    "reached",
     "run_while_tracing",
 ]
 
@@ -32,6 +33,11 @@ TORCH_VERSION: str = torch.__version__
 
 TORCH_RELEASE: tuple[int, ...] = Version(TORCH_VERSION).release
 """Compared instead of the version itself: Debian's 1.13 calls itself ``1.13.0a0``, which is below 1.13."""
+
+
+def reached(goal: str, version: str) -> bool:
+    """Whether *version* is *goal* or comes after it; a pre-release of *goal* does not."""
+    return Version(goal) <= Version(version)
 
 
 class Gate(NamedTuple):

@@ -5,6 +5,7 @@ features first: x ``(I,)`` or ``(I, B)``, and a whole sequence ``(I, B, T)`` run
 a list of steps as ``[m(x) for x in xs]``, which is ``m.(xs)``.
 """
 
+from ..stubs import removed_names
 from .cell import FluxCell
 from .cells import GRUCell, LSTMCell, RNNCell
 from .descs import RNNDesc, desc, descs
@@ -29,3 +30,5 @@ __all__ = [
     "reset",
     "reset_b",
 ]
+
+__getattr__ = removed_names(__name__, "flux.")

@@ -13,7 +13,7 @@ from rnncompat.versions import allow_in_files
 from .. import rnndesc
 from ..modes import cudnnRNNMode_t
 from ..parameters import write_weights
-from ..warn import legacy_warnings, warn
+from ..warn import own_calls, warn
 from .cell import FluxCell, ran
 
 __all__ = ["RNNDesc", "desc", "descs"]
@@ -50,7 +50,7 @@ class RNNDesc(rnndesc.RNNDesc):
     def __init__(self, cell: FluxCell) -> None:
         warn("flux.RNNDesc")
         mode = next(mode for mode in cudnnRNNMode_t if mode.cell is cell.core)
-        with legacy_warnings("quiet"):
+        with own_calls():
             super().__init__(mode, cell.Wi.shape[1], cell.Wh.shape[1], device=cell.Wi.device)
 
 
@@ -68,7 +68,7 @@ class Descs(Mapping[FluxCell, RNNDesc]):
             raise KeyError(cell)
         made = self._made.get(cell)
         if made is None or not _still_fits(made, cell):
-            with legacy_warnings("quiet"):
+            with own_calls():
                 made = self._made[cell] = RNNDesc(cell)
         write_weights(made, cell.Wi, cell.Wh, cell.b)
         return made

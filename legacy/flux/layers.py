@@ -12,7 +12,7 @@ from typing_extensions import deprecated
 
 from rnncompat import InvalidTypeError
 
-from ..warn import legacy_warnings, warn
+from ..warn import own_calls, warn
 from .cells import GRUCell, LSTMCell, RNNCell
 from .initial import Init
 from .recur import Recur
@@ -42,7 +42,7 @@ def RNN(  # noqa: N802  # the old name
         (7, torch.Size([5, 4]))
     """
     warn("flux.RNN")
-    with legacy_warnings("quiet"):
+    with own_calls():
         return Recur(RNNCell(input, output, σ, init))
 
 
@@ -54,7 +54,7 @@ def RNN(  # noqa: N802  # the old name
 def LSTM(input: int, output: int, init: Init | None = None) -> Recur:  # noqa: A002, N802  # the old names
     """``Recur(LSTMCell(input, output, init))``."""
     warn("flux.LSTM")
-    with legacy_warnings("quiet"):
+    with own_calls():
         return Recur(LSTMCell(input, output, init))
 
 
@@ -66,7 +66,7 @@ def LSTM(input: int, output: int, init: Init | None = None) -> Recur:  # noqa: A
 def GRU(input: int, output: int, init: Init | None = None) -> Recur:  # noqa: A002, N802  # the old names
     """``Recur(GRUCell(input, output, init))``."""
     warn("flux.GRU")
-    with legacy_warnings("quiet"):
+    with own_calls():
         return Recur(GRUCell(input, output, init))
 
 

@@ -9,7 +9,7 @@ from typing_extensions import Unpack, deprecated
 
 from rnncompat import InvalidTypeError, InvalidValueError
 
-from ..warn import legacy_warnings, warn
+from ..warn import own_calls, warn
 from .options import LayerOptions
 from .parameters import all_parameters, parameter
 from .rnn import RNN, run_rnn
@@ -42,7 +42,7 @@ def rnninit(
         (True, torch.Size([1, 1, 42]))
     """
     warn("rnninit")
-    with legacy_warnings("quiet"):  # it has just been said
+    with own_calls():
         r = RNN(inputSize, hiddenSize, **options)
     return r, r.w
 

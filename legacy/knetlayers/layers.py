@@ -14,7 +14,7 @@ from ..knet.compute import full_state
 from ..knet.options import LayerOptions
 from ..knet.parameters import parameter
 from ..knet.rnn import RNN, run_rnn
-from ..warn import legacy_warnings, warn
+from ..warn import own_calls, warn
 from .inputs import Tokens, make_embedding, read_input
 from .ragged import RNNOutput
 
@@ -53,7 +53,7 @@ class LayerBase(nn.Module):
             raise UnsupportedError(f"activation is {activation!r}; only SRNN has one.")
         options["rnnType"] = self.rnn_type or activation or "relu"
         self.embedding = make_embedding(input, embed, options.get("dtype"), options.get("device"))
-        with legacy_warnings("quiet"):  # it has just been said
+        with own_calls():
             features = input if self.embedding is None else self.embedding.embedding_dim
             self.specs = RNN(features, hidden, **options)
 

@@ -6,12 +6,14 @@ import re
 from operator import attrgetter
 from pathlib import Path
 
+import legacy_table
 import pytest
 from packaging.version import Version
 
 import rnncompat
 from rnncompat import UnsupportedError, legacy
-from rnncompat.legacy.registry import REGISTRY, Kind
+from rnncompat.legacy.registry import REGISTRY, Kind, LegacyName
+from rnncompat.legacy.stubs import removed_names
 
 NAMESPACES = {row.namespace for row in REGISTRY.values()} - {""}
 NEW_HERE = {
@@ -25,7 +27,10 @@ NEW_HERE = {
     *NAMESPACES,
 }
 """Public in ``legacy`` but never an old name."""
-ROOT = Path(__file__).parents[2]
+
+
+def guide():
+    return (Path(__file__).parents[2] / "docs" / "migrating.md").read_text(encoding="utf-8")
 
 
 def named(name):
@@ -80,11 +85,36 @@ def test_a_stub_raises_and_names_the_replacement(row):
 
 @pytest.mark.parametrize("row", REGISTRY.values(), ids=lambda row: row.name)
 def test_the_guide_has_its_section_with_the_replacement(row):
-    guide = (ROOT / "docs" / "migrating.md").read_text(encoding="utf-8")
     heading = f"\n### {row.name}\n"
-    assert heading in guide
+    assert heading in guide()
     assert row.anchor == re.sub(r"[^\w-]", "", row.name.lower())
-    assert row.replacement in guide.split(heading)[1].split("\n### ")[0]
+    assert row.replacement in guide().split(heading)[1].split("\n### ")[0]
+
+
+def test_the_table_of_the_guide_is_what_the_registry_says():
+    assert guide() == legacy_table.refreshed(guide())
+    for row in REGISTRY.values():
+        assert f"| [`{row.name}`](#{row.anchor}) |" in guide()
+
+
+def test_after_its_time_a_name_says_what_to_use(monkeypatch):
+    gone = LegacyName("oldest", "rnncompat.rnn_step()", "todo", since="0.0", removal="0.1")
+    later = LegacyName("later", "rnncompat.rnn_step()", "todo", removal="1.0")
+    monkeypatch.setitem(REGISTRY, "oldest", gone)
+    monkeypatch.setitem(REGISTRY, "space.oldest", gone)
+    monkeypatch.setitem(REGISTRY, "later", later)
+    words = re.escape(
+        "legacy.oldest was removed in 0.1; use rnncompat.rnn_step(). See docs/migrating.md#oldest"
+    )
+    with pytest.raises(UnsupportedError, match=words):
+        legacy.oldest  # noqa: B018  # asking is the point
+    with pytest.raises(UnsupportedError, match=words):
+        from rnncompat.legacy import oldest  # noqa: F401, PLC0415
+    with pytest.raises(UnsupportedError, match=words):
+        removed_names("rnncompat.legacy.space", "space.")("oldest")
+    for name in ("later", "never"):
+        with pytest.raises(AttributeError, match=f"module 'rnncompat.legacy' has no attribute '{name}'"):
+            getattr(legacy, name)
 
 
 def test_replacements_exist():

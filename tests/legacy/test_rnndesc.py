@@ -7,8 +7,9 @@ import pickle
 
 import pytest
 import torch
-from compare import assert_bitwise
+from compare import assert_bitwise, assert_same
 
+import rnncompat
 from rnncompat import Cell, InvalidValueError, UnsupportedError, legacy
 
 SIZES = {0: 14, 1: 14, 2: 56, 3: 42}
@@ -92,3 +93,27 @@ def test_copies_and_pickles_keep_everything_but_share_nothing(make, copied):
     assert getattr(other, "note", None) == getattr(rnn, "note", None)
     x, h = torch.ones(3, dtype=rnn.dtype), torch.zeros(2, dtype=rnn.dtype)
     assert legacy.forward(other, x, h)[0].dtype == rnn.dtype
+
+
+@pytest.mark.parametrize("recurrent_bias", [False, True])
+@pytest.mark.parametrize("mode", range(4))
+def test_to_new_gives_a_module_with_the_weights_and_prints_what_builds_it(mode, recurrent_bias, capsys):
+    rnn = legacy.RNNDesc[torch.float64](mode, 3, 2)
+    rnn.params[: len(rnn.params) - rnn.bias.numel()] = torch.randn(
+        len(rnn.params) - rnn.bias.numel(), dtype=torch.float64
+    )
+    if recurrent_bias:
+        rnn.params[-1] = 0.5
+    module = rnn.to_new()
+    x, h, c = (torch.randn(n, 4, dtype=torch.float64) for n in (3, 2, 2))
+    lstm = mode == legacy.CUDNN_LSTM
+    output, _ = module(x.t()[None], (h.t()[None], c.t()[None]) if lstm else h.t()[None])
+    expected = legacy.forward(rnn, x, h, *([c] if lstm else []))[0]
+    assert_same(expected, output[0].t().detach())
+    scope = {"rnncompat": rnncompat, "torch": torch}
+    exec(capsys.readouterr().out, scope)  # noqa: S102  # what it printed
+    built = scope["rnn"]
+    assert built.descriptor == module.descriptor
+    assert built.bias == (True if recurrent_bias else "input")
+    built.load_state_dict(module.state_dict())
+    assert built.weight_ih_l0.dtype == torch.float64

@@ -9,6 +9,12 @@ def copyparams(d, Wi, Wh, b):
     d.bias.copy_(b)
 
 
+def desc(mode, Wi, Wh, b):
+    d = CUDNN.RNNDesc[Wi.dtype](mode, Wi.shape[1], Wh.shape[1])
+    copyparams(d, Wi, Wh, b)
+    return d
+
+
 def step(d, x, h, c=None):
     """``(h[, c], y)``: the first result is y, the second h, the third c."""
     result = CUDNN.forward(d, x, h) if c is None else CUDNN.forward(d, x, h, c)
