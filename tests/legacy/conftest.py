@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from rnncompat import legacy
@@ -14,3 +16,11 @@ def _quiet(request):
         return
     with legacy.legacy_warnings("quiet"):
         yield
+
+
+@pytest.fixture
+def heard():
+    """The warnings of a test, whatever filters say."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield caught

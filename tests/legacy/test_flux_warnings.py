@@ -18,13 +18,6 @@ X, H = torch.ones(3), torch.zeros(5)
 
 
 @pytest.fixture
-def heard():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield caught
-
-
-@pytest.fixture
 def m():
     with legacy.legacy_warnings("quiet"):
         return flux.GRU(3, 5)

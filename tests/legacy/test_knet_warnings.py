@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 
 import pytest
 import torch
@@ -14,13 +13,6 @@ from rnncompat.legacy.registry import REGISTRY
 pytestmark = pytest.mark.warns
 
 X = torch.ones(3)
-
-
-@pytest.fixture
-def heard():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield caught
 
 
 def here():

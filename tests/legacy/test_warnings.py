@@ -30,13 +30,6 @@ def rnn():
         return legacy.RNNDesc(legacy.CUDNN_GRU, 3, 2)
 
 
-@pytest.fixture
-def heard():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield caught
-
-
 def here():
     return inspect.currentframe().f_back.f_lineno
 
