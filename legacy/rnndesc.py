@@ -155,10 +155,13 @@ class RNNDesc(metaclass=_ByDtype):
         """The raw cuDNN descriptor of old; there is none here."""
         raise UnsupportedError("RNNDesc.ptr does not exist: no raw cuDNN descriptor stands behind it.")
 
-    def to_new(self) -> RNN | LSTM | GRU:
+    def to_new(self, name: str = "rnn") -> RNN | LSTM | GRU:
         """The module of the core that computes the same, with copies of the weights; prints the code that builds it.
 
         Its bias is the one that the old calls had, unless something else was written into :attr:`params`.
+
+        Args:
+            name: of the variable in the printed line.
 
         Example:
             >>> import torch, rnncompat
@@ -171,7 +174,7 @@ class RNNDesc(metaclass=_ByDtype):
         """
         named = dict(self.core.named())
         bias = "double" if named["bias_hh_l0"].count_nonzero() else "input"
-        return successor(RNNDescriptor(self.mode.cell, self.input, self.hidden, bias=bias), named, "rnn")
+        return successor(RNNDescriptor(self.mode.cell, self.input, self.hidden, bias=bias), named, name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A class that [] made has no importable name, so it is found again through the one it was made from.

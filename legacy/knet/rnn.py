@@ -158,15 +158,18 @@ class RNN(nn.Module):
             self.c = after.c
         return after.y
 
-    def to_new(self) -> rnncompat.LSTM | rnncompat.GRU | rnncompat.RNN:
+    def to_new(self, name: str = "layer") -> rnncompat.LSTM | rnncompat.GRU | rnncompat.RNN:
         """The core's module with copies of these weights; prints the code that builds it.
 
         Its arrays have the features last, ``[T, B, X]``, and its state goes in and out of each call.
+
+        Args:
+            name: of the variable in the printed line.
         """
         if self.dropout:
             print(f"# The old call also dropped its input: torch.nn.Dropout({self.dropout}).")  # noqa: T201  # as below
         weights = RNNWeights(self.descriptor, self.w.detach().flatten())
-        return successor(self.descriptor, dict(weights.named()), "layer").train(self.training)
+        return successor(self.descriptor, dict(weights.named()), name).train(self.training)
 
     @property
     def dropout(self) -> float:

@@ -127,9 +127,9 @@ class LayerBase(nn.Module):
             for g, gate in enumerate(self.gates)
         }
 
-    def to_new(self) -> rnncompat.LSTM | rnncompat.GRU | rnncompat.RNN:
+    def to_new(self, name: str = "layer") -> rnncompat.LSTM | rnncompat.GRU | rnncompat.RNN:
         """As :meth:`rnncompat.legacy.RNN.to_new`; an embedding stays yours: ``layer.embedding(ids - 1)``."""
-        return self.specs.to_new()
+        return self.specs.to_new(name)
 
 
 def _in_order(state: Tensor | None, order: Tensor) -> Tensor | None:
