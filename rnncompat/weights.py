@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -11,10 +11,10 @@ from torch import Tensor
 
 from .descriptor import RNNDescriptor
 from .errors import InvalidTypeError, bad_shape, bad_type, bad_value
-from .layout import layout_of
+from .layout import Layout, layout_of
 from .transforms import values_of
 
-__all__ = ["LayerWeights", "RNNWeights"]
+__all__ = ["LayerWeights", "RNNWeights", "group_by_layer"]
 
 
 class LayerWeights(NamedTuple):
@@ -25,6 +25,20 @@ class LayerWeights(NamedTuple):
     bias_ih: Tensor | None  # [G*H]
     bias_hh: Tensor | None  # [G*H]
     weight_hr: Tensor | None  # [P, H]
+
+
+def group_by_layer(layout: Layout, tensors: Sequence[Tensor]) -> tuple[LayerWeights, ...]:
+    """*tensors*, in the order of the flat buffer, as one entry a pseudo-layer."""
+    return tuple(
+        LayerWeights(
+            weight_ih=layer.get("weight_ih"),
+            weight_hh=layer["weight_hh"],
+            bias_ih=layer.get("bias_ih"),
+            bias_hh=layer.get("bias_hh"),
+            weight_hr=layer.get("weight_hr"),
+        )
+        for layer in layout.by_pseudo_layer(tensors)
+    )
 
 
 class RNNWeights:
@@ -142,16 +156,7 @@ class RNNWeights:
         return self._views[2]
 
     def _grouped(self) -> tuple[LayerWeights, ...]:
-        return tuple(
-            LayerWeights(
-                weight_ih=layer.get("weight_ih"),
-                weight_hh=layer["weight_hh"],
-                bias_ih=layer.get("bias_ih"),
-                bias_hh=layer.get("bias_hh"),
-                weight_hr=layer.get("weight_hr"),
-            )
-            for layer in self.layout.by_pseudo_layer(self.tensors())
-        )
+        return group_by_layer(self.layout, self.tensors())
 
     def with_flat(self, flat: Tensor) -> RNNWeights:
         """Weights of the same layout over another flat tensor of the same shape.

@@ -70,13 +70,16 @@ PLOTS: dict[str, tuple[str, Callable[[Row], bool]]] = {
 
 
 def table(text: str) -> list[Row]:
-    """The rows of the table of benchmarks."""
-    rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line[:2] == "| "
-    ]
-    return [
-        Row(cells[0], cells[1], float(cells[4])) for cells in rows if len(cells) == 7 and cells[0] != "group"
-    ]
+    """The rows of the tables whose columns are group, what, two times, the ratio, the goal and its verdict."""
+    rows: list[Row] = []
+    heads: list[str] = []
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if cells[:1] in (["group"], ["what"]):
+            heads = cells
+        elif line[:2] == "| " and len(cells) == len(heads) == 7 and heads[0] == "group":
+            rows.append(Row(cells[0], cells[1], float(cells[4])))
+    return rows
 
 
 def rect(x: float, y: float, width: float, height: float, colour: str) -> str:

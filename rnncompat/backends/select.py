@@ -5,11 +5,14 @@ from __future__ import annotations
 from ..errors import UnsupportedError, bad_value
 from .aten import AtenBackend
 from .base import Backend, Request
+from .cudnn import CudnnBackend
 from .reference import ReferenceBackend
 
 __all__ = ["BACKENDS", "candidates", "select"]
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (AtenBackend(), ReferenceBackend())}
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend for backend in (AtenBackend(), CudnnBackend(), ReferenceBackend())
+}
 """Fastest first; ``"auto"`` takes the first that supports the request."""
 
 

@@ -44,6 +44,7 @@ ECOSYSTEM = "tests/ecosystem/"
 
 SKIPS = (
     Skip("tests/test_gpu.py::", "an NVIDIA GPU", "no CUDA device on this machine"),
+    Skip("tests/test_cudnn.py::", "an NVIDIA GPU", "no CUDA device on this machine"),
     Skip(FLAT + "test_the_moments_of_packing_on_cuda", "an NVIDIA GPU", "no CUDA device on this machine"),
     Skip(ENVIRONMENT + "test_torch_is_the_one", "tox", "not run by tox, so no name promises anything"),
     Skip(ENVIRONMENT + "test_python_is_the_one", "tox", "not run by tox, so no name promises anything"),

@@ -1,0 +1,160 @@
+"""Times our modules against torch.nn on an NVIDIA GPU: forward, a training step, and peak memory.
+
+    python benchmarks/gpu.py [--quick] [--only WORD] [--markdown FILE]
+
+Both sides run in one process, in turn, with the same weights. Times are medians of wall time up to the end of the
+work on the GPU, host included, as an eager caller sees it. A ratio above 1 means that rnncompat is faster.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import side_by_side
+import torch
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+import rnncompat
+
+CELLS = {"LSTM": torch.nn.LSTM, "GRU": torch.nn.GRU}
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+SHAPES = [  # T, B, I, H, layers, both directions
+    (1, 1, 128, 128, 1, False),
+    (1, 64, 512, 512, 1, False),
+    (100, 1, 256, 256, 1, False),
+    (128, 64, 256, 256, 2, True),
+    (512, 32, 1024, 1024, 2, False),
+    (100, 256, 512, 512, 4, False),
+]
+GOAL = 0.95
+
+Run = Callable[[], torch.Tensor]
+
+
+@dataclass
+class Row:
+    """Two ways to the same output, and whether a backward pass is timed too."""
+
+    label: str
+    other: Run
+    ours: Run
+    training: bool
+
+
+def rows() -> Iterator[Row]:
+    """Every shape in every dtype, then ragged batches."""
+    for cell, make in CELLS.items():
+        for shape in SHAPES:
+            steps, batch, inputs, hidden, layers, both = shape
+            for name, dtype in DTYPES.items():
+                other = make(inputs, hidden, layers, bidirectional=both, dtype=dtype, device="cuda")
+                ours = getattr(rnncompat, cell).from_torch(other)
+                x = torch.randn(steps, batch, inputs, dtype=dtype, device="cuda", requires_grad=True)
+                a, b = lambda m=other, x=x: m(x)[0], lambda m=ours, x=x: m(x)[0]
+                for training in (False, True):
+                    yield Row(f"{cell} {shape} {name}", a, b, training)
+    yield from ragged_rows()
+
+
+def ragged_rows() -> Iterator[Row]:
+    """Lengths uniform in T/4..T on the GPU: torch packs, runs and pads."""
+    steps, batch, inputs, hidden = 256, 64, 256, 256
+    lengths = torch.randint(steps // 4, steps + 1, (batch,), generator=torch.Generator().manual_seed(0))
+    lengths[0] = steps
+    for name, dtype in DTYPES.items():
+        other = torch.nn.LSTM(inputs, hidden, dtype=dtype, device="cuda")
+        ours = rnncompat.LSTM.from_torch(other)
+        x = torch.randn(steps, batch, inputs, dtype=dtype, device="cuda", requires_grad=True)
+
+        def packed(m: Any = other, x: Any = x) -> torch.Tensor:
+            rows = pack_padded_sequence(x, lengths, enforce_sorted=False)
+            return pad_packed_sequence(m(rows)[0], total_length=steps)[0]
+
+        direct = lambda m=ours, x=x: m(x, lengths=lengths)[0]  # noqa: E731  # beside its twin
+        for training in (False, True):
+            yield Row(
+                f"LSTM ({steps}, {batch}, {inputs}, {hidden}) {name}, lengths", packed, direct, training
+            )
+
+
+def timed(run: Callable[[], Any]) -> float:
+    """Milliseconds of one call, the GPU's work included."""
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    run()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) * 1e3
+
+
+def whole(run: Run, training: bool) -> Callable[[], Any]:
+    """The call, in inference mode or with its backward pass."""
+
+    def step() -> None:
+        if training:
+            output = run()
+            output.backward(torch.ones_like(output))
+        else:
+            with torch.inference_mode():
+                run()
+
+    return step
+
+
+def peak(run: Callable[[], Any]) -> float:
+    """Most MiB that a call allocates beyond what is there before it."""
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    run()
+    return (torch.cuda.max_memory_allocated() - before) / 2**20
+
+
+def measure(row: Row, budget: float) -> tuple[float, float, float, float]:
+    """Medians of both sides in turn, and their peak memory."""
+    sides = [whole(run, row.training) for run in (row.other, row.ours)]
+    for side in sides:
+        for _ in range(3):
+            side()
+    once = sum(map(timed, sides)) / 1e3
+    times: tuple[list[float], list[float]] = [], []
+    for _ in range(max(5, min(100, int(budget / once)))):
+        for side, own in zip(sides, times, strict=True):
+            own.append(timed(side))
+    return (*map(statistics.median, times), *map(peak, sides))
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="a fifth of the time for each row")
+    parser.add_argument("--only", default="", help="only rows whose label contains this")
+    parser.add_argument("--markdown", type=Path, help="also write the table to this file")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    lines = [
+        f"{torch.cuda.get_device_name()}, cuDNN {torch.backends.cudnn.version()}; {side_by_side.machine()}",
+        "",
+        "| what | torch.nn, ms | ours, ms | ratio | torch.nn, MiB | ours, MiB | |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    print("\n".join(lines), flush=True)
+    for row in rows():
+        label = f"{row.label}, {'training' if row.training else 'inference'}"
+        if options.only not in label:
+            continue
+        other, ours, other_memory, our_memory = measure(row, 0.1 if options.quick else 0.5)
+        missed = "missed" if other / ours < GOAL else ""
+        lines.append(
+            f"| {label} | {other:.4g} | {ours:.4g} | {other / ours:.2f} | {other_memory:.4g} | {our_memory:.4g} | {missed} |"
+        )
+        print(lines[-1], flush=True)
+    if options.markdown:
+        options.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""cuDNN's three calls on tensors: forward, gradients of the data, gradients of the weights."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from .enums import ForwardMode, GradMode
+from .handle import handle
+from .library import call
+from .plan import Plan, Shape
+
+__all__ = ["Inputs", "Outputs", "backward_data", "backward_weights", "forward"]
+
+
+class Inputs(NamedTuple):
+    """What a call reads, all contiguous and on the current device.
+
+    Attributes:
+        x: ``[T, B, I]``, finite where a row has ended.
+        h: ``[L*D, B, P or H]``.
+        c: ``[L*D, B, H]`` or None.
+        flat: every weight, in the order of the layout.
+    """
+
+    plan: Plan
+    shape: Shape
+    x: Tensor
+    h: Tensor
+    c: Tensor | None
+    flat: Tensor
+
+
+class Outputs(NamedTuple):
+    """y ``[T, B, D*P]``, the final h and c, and what the backward calls need."""
+
+    y: Tensor
+    h: Tensor
+    c: Tensor | None
+    reserve: Tensor | None
+
+
+def forward(given: Inputs, mode: ForwardMode) -> Outputs:
+    """Runs the network; the reserve is filled only for training."""
+    plan, shape, x = given.plan, given.shape, given.x
+    workspace_size, reserve_size = shape.memory[mode]
+    y = x.new_empty(*x.shape[:2], plan.descriptor.output_size)
+    h = torch.empty_like(given.h)
+    c = None if given.c is None else torch.empty_like(given.c)
+    workspace = _bytes(workspace_size, x)
+    reserve = _bytes(reserve_size, x) if mode is ForwardMode.TRAINING else None
+    call(
+        "cudnnRNNForward",
+        handle(x.device),
+        plan.rnn.address,
+        mode,
+        None,  # lengths on the device, which cuDNN ignores
+        shape.x.address,
+        x.data_ptr(),
+        shape.y.address,
+        y.data_ptr(),
+        shape.h.address,
+        given.h.data_ptr(),
+        h.data_ptr(),
+        shape.c.address,
+        _address(given.c),
+        _address(c),
+        plan.weight_bytes,
+        given.flat.data_ptr(),
+        workspace_size,
+        workspace.data_ptr(),
+        reserve_size if reserve is not None else 0,
+        _address(reserve),
+    )
+    return Outputs(y, h, c, reserve)
+
+
+def backward_data(
+    given: Inputs, made: Outputs, dy: Tensor, dh: Tensor, dc: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """``(dx, dh, dc)``; it writes into the reserve, which the gradients of the weights then read."""
+    plan, shape, x = given.plan, given.shape, given.x
+    workspace_size, reserve_size = shape.memory[ForwardMode.TRAINING]
+    dx, dh_before = torch.empty_like(x), torch.empty_like(given.h)
+    dc_before = None if given.c is None else torch.empty_like(given.c)
+    workspace = _bytes(workspace_size, x)
+    call(
+        "cudnnRNNBackwardData_v8",
+        handle(x.device),
+        plan.rnn.address,
+        None,
+        shape.y.address,
+        made.y.data_ptr(),
+        dy.data_ptr(),
+        shape.x.address,
+        dx.data_ptr(),
+        shape.h.address,
+        given.h.data_ptr(),
+        dh.data_ptr(),
+        dh_before.data_ptr(),
+        shape.c.address,
+        _address(given.c),
+        _address(dc),
+        _address(dc_before),
+        plan.weight_bytes,
+        given.flat.data_ptr(),
+        workspace_size,
+        workspace.data_ptr(),
+        reserve_size,
+        _address(made.reserve),
+    )
+    return dx, dh_before, dc_before
+
+
+def backward_weights(given: Inputs, made: Outputs) -> Tensor:
+    """The gradient of the flat weights, after :func:`backward_data`."""
+    plan, shape, x = given.plan, given.shape, given.x
+    workspace_size, reserve_size = shape.memory[ForwardMode.TRAINING]
+    gradient = torch.zeros_like(given.flat)  # cuDNN adds to it
+    workspace = _bytes(workspace_size, x)
+    call(
+        "cudnnRNNBackwardWeights_v8",
+        handle(x.device),
+        plan.rnn.address,
+        GradMode.ADD,
+        None,
+        shape.x.address,
+        x.data_ptr(),
+        shape.h.address,
+        given.h.data_ptr(),
+        shape.y.address,
+        made.y.data_ptr(),
+        plan.weight_bytes,
+        gradient.data_ptr(),
+        workspace_size,
+        workspace.data_ptr(),
+        reserve_size,
+        _address(made.reserve),
+    )
+    return gradient
+
+
+def _bytes(count: int, like: Tensor) -> Tensor:
+    return torch.empty(count, dtype=torch.uint8, device=like.device)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()

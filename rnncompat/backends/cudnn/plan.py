@@ -1,0 +1,173 @@
+"""What cuDNN wants to be told before a call: descriptors and sizes, made once and kept.
+
+Each cache is bounded, and what it drops lives on while a call or a graph still holds it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from ctypes import Array, byref, c_int, c_size_t, c_uint64
+from functools import lru_cache
+
+import torch
+
+from ...descriptor import RNNDescriptor
+from ...layout import layout_of
+from ..base import Algorithm
+from .enums import (
+    ALGORITHMS,
+    BIAS_MODES,
+    CELL_MODES,
+    DATA_TYPES,
+    INPUT_MODES,
+    PRECISIONS,
+    ClipMode,
+    ForwardMode,
+    Layout,
+    MathType,
+)
+from .handle import handle
+from .library import call, create
+
+__all__ = ["Plan", "Shape", "plan_for", "shape_for"]
+
+_PADDED = 1  # auxiliary flag: padded input and output
+
+
+class Owned:
+    """A descriptor of cuDNN, destroyed when nobody holds it any more."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.address = create(kind)
+
+    def __del__(self, finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # At the end of the process cuDNN, or this module, may be gone already, and its memory goes anyway.
+        if hasattr(self, "address") and not finalizing():
+            call(f"cudnnDestroy{self.kind}", self.address)
+
+
+class Plan:
+    """One network in one dtype by one algorithm, on one device.
+
+    Attributes:
+        rnn: cuDNN's descriptor of it.
+        weight_bytes: size of the flat weights.
+    """
+
+    def __init__(
+        self,
+        d: RNNDescriptor,
+        dtype: torch.dtype,
+        device: torch.device,
+        algorithm: Algorithm,
+        math: MathType,
+    ) -> None:
+        self.descriptor, self.dtype, self.device = d, dtype, device
+        self.data_type = DATA_TYPES[dtype]
+        self.dropout = Owned("DropoutDescriptor")  # ours is drawn outside, so cuDNN's stays 0
+        call("cudnnSetDropoutDescriptor", self.dropout.address, handle(device), 0.0, None, 0, c_uint64(0))
+        self.rnn = Owned("RNNDescriptor")
+        call(
+            "cudnnSetRNNDescriptor_v8",
+            self.rnn.address,
+            ALGORITHMS[algorithm],
+            CELL_MODES[d.cell],
+            BIAS_MODES[d.bias],
+            int(d.bidirectional),
+            INPUT_MODES[d.input_mode],
+            self.data_type,
+            PRECISIONS[dtype],
+            math,
+            d.input_size,
+            d.hidden_size,
+            d.state_size,  # projSize; H is off
+            d.num_layers,
+            self.dropout.address,
+            _PADDED,
+        )
+        if d.cell_clip is not None:
+            call("cudnnRNNSetClip_v9", self.rnn.address, ClipMode.MINMAX, *d.cell_clip)
+        size = c_size_t()
+        call("cudnnGetRNNWeightSpaceSize", handle(device), self.rnn.address, byref(size))
+        self.weight_bytes = size.value
+        assert size.value == layout_of(d).size * torch.empty(0, dtype=dtype).element_size(), (
+            "cuDNN lays weights out in another way"
+        )
+
+
+@lru_cache(maxsize=64)
+def plan_for(
+    d: RNNDescriptor, dtype: torch.dtype, device: torch.device, algorithm: Algorithm, math: MathType
+) -> Plan:
+    """The plan of these facts, made at their first call."""
+    return Plan(d, dtype, device, algorithm, math)
+
+
+class Shape:
+    """What cuDNN is told of one size of batch: the same tensors' descriptors and the memory it asks for.
+
+    Attributes:
+        x: padded time-major data ``[T, B, I]``; cuDNN writes 0 where a row has ended.
+        y: the same for ``[T, B, D*P]``.
+        h: a state ``[L*D, B, P or H]``.
+        c: a state ``[L*D, B, H]``.
+        empty: whether a row has no step.
+    """
+
+    def __init__(self, plan: Plan, steps: int, batch: int, lengths: tuple[int, ...] | None) -> None:
+        d, kind = plan.descriptor, plan.data_type
+        rows = (c_int * batch)(*((steps,) * batch if lengths is None else lengths))
+        self.x, self.y = (_data(kind, steps, width, rows) for width in (d.input_size, d.output_size))
+        sizes = (d.state_size, d.hidden_size)
+        self.h, self.c = (_state(kind, d.num_pseudo_layers, batch, size) for size in sizes)
+        self.lengths = lengths
+        self.empty = lengths is not None and 0 in lengths
+        self.memory = {mode: self._memory(plan, mode) for mode in ForwardMode}
+
+    def _memory(self, plan: Plan, mode: ForwardMode) -> tuple[int, int]:
+        """Bytes of the workspace and of the reserve."""
+        workspace, reserve = c_size_t(), c_size_t()
+        call(
+            "cudnnGetRNNTempSpaceSizes",
+            handle(plan.device),
+            plan.rnn.address,
+            mode,
+            self.x.address,
+            byref(workspace),
+            byref(reserve),
+        )
+        return workspace.value, reserve.value
+
+
+@lru_cache(maxsize=256)
+def shape_for(plan: Plan, steps: int, batch: int, lengths: tuple[int, ...] | None) -> Shape:
+    """What *plan* needs for a batch; *lengths* None where every row has T steps."""
+    return Shape(plan, steps, batch, lengths)
+
+
+def _data(data_type: int, steps: int, width: int, lengths: Array[c_int]) -> Owned:
+    made = Owned("RNNDataDescriptor")
+    fill = c_uint64(0)  # 0 in every dtype
+    batch, layout = len(lengths), Layout.SEQ_MAJOR_UNPACKED
+    call(
+        "cudnnSetRNNDataDescriptor",
+        made.address,
+        data_type,
+        layout,
+        steps,
+        batch,
+        width,
+        lengths,
+        byref(fill),
+    )
+    return made
+
+
+def _state(data_type: int, layers: int, batch: int, width: int) -> Owned:
+    made = Owned("TensorDescriptor")
+    sizes = (c_int * 3)(layers, batch, width)
+    strides = (c_int * 3)(batch * width, width, 1)
+    call("cudnnSetTensorNdDescriptor", made.address, data_type, 3, sizes, strides)
+    return made

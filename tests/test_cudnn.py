@@ -1,0 +1,296 @@
+"""Backend ``cudnn`` against ``reference`` in float64 on the CPU; every option that it has."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import threading
+
+import pytest
+import torch
+from compare import assert_bitwise, assert_same
+
+import rnncompat
+from rnncompat import RNNDescriptor, RNNWeights, UnsupportedError, explain, rnn_forward
+
+pytestmark = pytest.mark.gpu
+
+I, H, B, T = 3, 5, 4, 7
+CELLS = ("rnn_relu", "rnn_tanh", "lstm", "gru")
+BIASES = ("double", "input", "recurrent", "none")
+LENGTHS = {"dense": None, "ragged": [3, 7, 0, 5], "short": [2, 0, 4, 1]}
+EXTRA = {
+    "skip": {"input_size": H, "input_mode": "skip"},
+    "projection": {"proj_size": 2},
+    "clip": {"cell_clip": (-0.3125, 0.1875)},
+    "all": {"input_size": H, "input_mode": "skip", "proj_size": 2, "cell_clip": (-0.3125, 0.1875)},
+}
+
+
+def arguments(descriptor, seed=0):
+    """Weights, x ``[T, B, I]`` and a state, in float64 on the CPU."""
+    random = torch.Generator().manual_seed(seed)
+    weights = RNNWeights.init(descriptor, dtype=torch.float64, generator=random)
+    x = torch.randn(T, B, descriptor.input_size, dtype=torch.float64, generator=random)
+    sizes = (descriptor.state_size, *([descriptor.hidden_size] if descriptor.has_cell_state else []))
+    state = [
+        torch.randn(descriptor.num_pseudo_layers, B, s, dtype=torch.float64, generator=random) for s in sizes
+    ]
+    return weights, x, state
+
+
+def results(descriptor, device, backend, lengths=None, dtype=torch.float64, **options):
+    """Output, final state and every gradient, on the CPU in float64."""
+    weights, x, state = arguments(descriptor)
+    if lengths is not None:
+        for row, length in enumerate(lengths):
+            x[length:, row] = torch.nan
+    weights = RNNWeights(descriptor, weights.flat.detach().to(device, dtype).requires_grad_())
+    x, *state = (t.to(device, dtype).requires_grad_() for t in (x, *state))
+    given = tuple(state) if len(state) == 2 else state[0]
+    output, after = rnn_forward(
+        descriptor, weights, x, given, lengths=lengths, padding_value=0.5, backend=backend, **options
+    )
+    values = [output, *(s for s in after if s is not None)]
+    factors = [
+        torch.linspace(0.5, 1.5, v.numel(), device=device, dtype=dtype).reshape(v.shape) for v in values
+    ]
+    total = sum((v * f).sum() for v, f in zip(values, factors, strict=True))
+    gradients = torch.autograd.grad(total, [x, *state, weights.flat])
+    return [t.detach().cpu().double() for t in (*values, *gradients)]
+
+
+def check(descriptor, lengths=None, dtype=torch.float64, tolerance=1e-10):
+    expected = results(descriptor, "cpu", "reference", lengths)
+    actual = results(descriptor, "cuda", "cudnn", lengths, dtype)
+    assert_same(expected, actual, tolerance)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("bias", BIASES)
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_grid(cell, bias, lengths):
+    for layers, bidirectional in itertools.product((1, 2, 3), (False, True)):
+        check(RNNDescriptor(cell, I, H, num_layers=layers, bidirectional=bidirectional, bias=bias), lengths)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
+@pytest.mark.parametrize("extra", EXTRA)
+@pytest.mark.parametrize("cell", CELLS)
+def test_skip_projection_and_clip(cell, extra, lengths):
+    options = {"input_size": I, **EXTRA[extra]}
+    if cell != "lstm" and {"proj_size", "cell_clip"} & options.keys():
+        options = {"input_size": H, "input_mode": "skip"}  # the other cells have no more
+    size = options.pop("input_size")
+    for layers, bidirectional, bias in itertools.product((1, 2), (False, True), ("double", "input")):
+        check(
+            RNNDescriptor(
+                cell, size, H, num_layers=layers, bidirectional=bidirectional, bias=bias, **options
+            ),
+            lengths,
+        )
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 2e-5), (torch.float16, 3e-2), (torch.bfloat16, 2e-1)]
+)
+def test_other_dtypes(cell, dtype, tolerance, monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    for lengths in LENGTHS.values():
+        check(RNNDescriptor(cell, I, H, num_layers=2, bidirectional=True), lengths, dtype, tolerance)
+
+
+def test_tf32_follows_torchs_switch(monkeypatch):
+    descriptor = RNNDescriptor("lstm", 128, 256)
+    weights = RNNWeights.init(descriptor, device="cuda")
+    x = torch.randn(20, 32, 128, device="cuda")
+    exact, _ = rnn_forward(descriptor, RNNWeights(descriptor, weights.flat.detach().double()), x.double())
+    off_by = {}
+    for allowed in (True, False):
+        monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", allowed)
+        output, _ = rnn_forward(descriptor, weights, x, backend="cudnn")
+        off_by[allowed] = float((output.double() - exact).abs().max().detach())
+        assert ("TF32" in str(explain(descriptor, x, weights=weights))) is allowed
+    assert off_by[False] < 1e-6 < off_by[True]
+
+
+def test_every_row_without_a_step():
+    check(RNNDescriptor("lstm", I, H, num_layers=2), [0] * B)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_same_call_gives_the_same_bits_and_a_graph_may_be_walked_twice(cell):
+    descriptor = RNNDescriptor(cell, 32, 64, num_layers=2, bidirectional=True)
+    weights = RNNWeights.init(descriptor, device="cuda")
+    x = torch.randn(20, 8, 32, device="cuda", requires_grad=True)
+    runs = []
+    for _ in range(3):
+        output, _ = rnn_forward(descriptor, weights, x, lengths=[20, 3, 0, 7, 20, 1, 9, 4])
+        runs.append([output, *torch.autograd.grad(output.sum(), [x, weights.flat], retain_graph=True)])
+        runs.append([output, *torch.autograd.grad(output.sum(), [x, weights.flat])])
+    for run in runs[1:]:
+        assert_bitwise(runs[0], run)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_second_derivatives_lead_through_the_definition(cell):
+    descriptor = RNNDescriptor(cell, I, H, bidirectional=True)
+
+    def penalty(device, backend):
+        weights, x, _ = arguments(descriptor)
+        flat = weights.flat.detach().to(device).requires_grad_()
+        x = x.to(device).requires_grad_()
+        output, _ = rnn_forward(
+            descriptor, RNNWeights(descriptor, flat), x, lengths=[3, 7, 0, 5], backend=backend
+        )
+        (slope,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
+        return [g.cpu() for g in torch.autograd.grad(slope.square().sum(), [x, flat])]
+
+    assert_same(penalty("cpu", "reference"), penalty("cuda", "cudnn"))
+
+
+def test_batched_backward_passes():
+    descriptor = RNNDescriptor("lstm", I, H)
+    weights, x, _ = arguments(descriptor)
+    flat = weights.flat.detach().cuda().requires_grad_()
+    output, _ = rnn_forward(descriptor, RNNWeights(descriptor, flat), x.cuda(), backend="cudnn")
+    many = torch.randn(3, *output.shape, dtype=torch.float64, device="cuda")
+    (at_once,) = torch.autograd.grad(output, flat, many, is_grads_batched=True, retain_graph=True)
+    one_by_one = [torch.autograd.grad(output, flat, dy, retain_graph=True)[0] for dy in many]
+    assert_same(torch.stack(one_by_one), at_once)
+
+
+def test_a_captured_call_is_replayed():
+    module = rnncompat.LSTM(16, 32, 2).cuda()
+    x = torch.randn(5, 4, 16, device="cuda")
+    with torch.no_grad():
+        module(x)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            output, _ = module(x)
+        x.normal_()
+        graph.replay()
+        assert_bitwise(module(x)[0], output)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+def test_modules_agree_with_torch_nn_frozen_and_in_eval_too(kind):
+    other = getattr(torch.nn, kind)(16, 32, 2, bidirectional=True).double().cuda()
+    module = getattr(rnncompat, kind).from_torch(other).eval().requires_grad_(False)
+    x = torch.randn(9, 4, 16, dtype=torch.float64, device="cuda", requires_grad=True)
+    with torch.backends.cudnn.flags(enabled=False):
+        expected = other(x)[0]
+        (dx,) = torch.autograd.grad(expected.sum(), x)
+    actual = module(x)[0]
+    assert_same(expected, actual)
+    assert_same(dx, torch.autograd.grad(actual.sum(), x)[0])
+
+
+def test_weights_are_read_at_each_call_packed_or_not():
+    module = rnncompat.LSTM(16, 32).cuda()
+    x = torch.randn(5, 4, 16, device="cuda")
+    before = module(x)[0]
+    with torch.no_grad():
+        module.weight_hh_l0.mul_(2)
+    after = module(x)[0]
+    module.bias_hh_l0 = torch.nn.Parameter(module.bias_hh_l0.detach().clone())  # leaves the buffer
+    assert not torch.equal(before, after)
+    assert_bitwise(after, module(x)[0])
+
+
+def test_a_weight_changed_between_forward_and_backward_is_noticed():
+    module = rnncompat.GRU(16, 32).cuda()
+    output, _ = module(torch.randn(5, 4, 16, device="cuda"))
+    with torch.no_grad():
+        module.weight_hh_l0.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        output.sum().backward()
+
+
+def test_memory_is_flat_over_calls_of_changing_sizes():
+    module = rnncompat.LSTM(16, 32).cuda()
+
+    def train(count):
+        for n in range(count):
+            steps = 1 + n % 37
+            lengths = [(n * k) % (steps + 1) for k in (1, 3, 7)]
+            module(torch.randn(steps, 3, 16, device="cuda"), lengths=lengths)[0].sum().backward()
+        module.zero_grad()
+        gc.collect()
+        torch.cuda.synchronize()
+        return torch.cuda.memory_allocated()
+
+    before = train(40)
+    assert train(500) <= before
+
+
+def test_streams_and_threads():
+    module = rnncompat.GRU(32, 64, 2).cuda()
+    x = torch.randn(30, 16, 32, device="cuda")
+    expected = module(x)[0].detach()
+    found = {}
+
+    def work(name):
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.default_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(20):
+                found[name] = module(x)[0].detach()
+        stream.synchronize()
+
+    torch.cuda.synchronize()
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for output in found.values():
+        assert_bitwise(expected, output)
+
+
+REFUSED = {
+    "resets": ({}, {"resets": torch.ones(T, B, dtype=torch.bool)}, "no resets"),
+    "holes": ({}, {"mask": torch.tensor([[True, False] * 2] * 3 + [[True] * 4] * 4)}, "no masks"),
+    "states": ({}, {"return_states": "all"}, "the last state only"),
+    "dropout": ({"num_layers": 2, "dropout": 0.5}, {"training": True}, "dropout"),
+    "bounds": ({"cell_clip": (-0.3, 0.2)}, {}, "in float32"),
+    "bias": ({"bias": "input"}, {"algorithm": "persist_static"}, "double bias only"),
+    "lengths": ({}, {"algorithm": "persist_static", "lengths": [1, 2, 3, 4]}, "has no lengths"),
+    "wide": ({}, {"algorithm": "persist_static_small_h"}, "H up to 128"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_it_cannot_do_is_refused_with_the_reason_and_served_by_another(case):
+    made, called, reason = REFUSED[case]
+    hidden = 200 if case == "wide" else H
+    descriptor = RNNDescriptor("lstm", I, hidden, **made)
+    dtype = torch.float64 if case == "bounds" else torch.float32
+    weights = RNNWeights.init(descriptor, device="cuda", dtype=dtype)
+    x = torch.randn(T, B, I, device="cuda", dtype=dtype)
+    with pytest.raises(UnsupportedError, match=reason):
+        rnn_forward(descriptor, weights, x, backend="cudnn", **called)
+    if "algorithm" not in called:
+        rnn_forward(descriptor, weights, x, **called)
+
+
+@pytest.mark.parametrize("algorithm", ["persist_static", "persist_static_small_h"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_an_algorithm_asked_for_is_obeyed(cell, algorithm):
+    descriptor = RNNDescriptor(cell, 32, 64, num_layers=2)
+    expected = RNNWeights.init(descriptor, dtype=torch.float64)
+    weights = expected.to("cuda", torch.float32)
+    x = torch.randn(9, 4, 32, dtype=torch.float64)
+    output, _ = rnn_forward(descriptor, expected, x)
+    actual, _ = rnn_forward(descriptor, weights, x.float().cuda(), algorithm=algorithm)
+    assert_same(output, actual.cpu().double(), 1e-2)  # TF32
+
+
+def test_it_is_the_first_choice_on_a_gpu():
+    descriptor = RNNDescriptor("gru", I, H)
+    x = torch.randn(T, B, I, device="cuda")
+    told = explain(descriptor, x)
+    assert told.backend == "cudnn"
