@@ -119,6 +119,42 @@ def test_every_row_without_a_step():
     check(RNNDescriptor("lstm", I, H, num_layers=2), [0] * B)
 
 
+def flags(seed, share):
+    return torch.rand(T, B, generator=torch.Generator().manual_seed(seed)) < share
+
+
+FLAGS = {
+    "resets": {"resets": flags(0, 0.3)},
+    "resets to the given state": {"resets": flags(1, 0.3), "reset_to": "initial"},
+    "holes": {"mask": flags(2, 0.6)},
+    "holes and resets": {"mask": flags(3, 0.6), "resets": flags(4, 0.3)},
+    "lengths and resets": {"lengths": [3, 7, 0, 5], "resets": flags(5, 0.3)},
+    "nothing real": {"mask": flags(6, 0.0), "resets": flags(7, 0.5)},
+}
+
+
+@pytest.mark.parametrize("given", FLAGS)
+@pytest.mark.parametrize("cell", CELLS)
+def test_masks_and_resets(cell, given):
+    for layers, bidirectional, bias in itertools.product((1, 2), (False, True), ("double", "recurrent")):
+        descriptor = RNNDescriptor(cell, I, H, num_layers=layers, bidirectional=bidirectional, bias=bias)
+        expected = results(descriptor, "cpu", "reference", **FLAGS[given])
+        assert_same(expected, results(descriptor, "cuda", "cudnn", **FLAGS[given]))
+
+
+@pytest.mark.parametrize("given", [{}, {"lengths": [3, 7, 0, 5]}, FLAGS["holes and resets"]], ids=str)
+@pytest.mark.parametrize("cell", CELLS)
+def test_dropout_is_that_of_the_reference(cell, given):
+    descriptor = RNNDescriptor(cell, I, H, num_layers=3, bidirectional=True, dropout=0.4)
+    found = []
+    for backend in ("reference", "cudnn", "cudnn"):
+        torch.manual_seed(5)
+        found.append(results(descriptor, "cuda", backend, training=True, **given))
+    assert_same(found[0], found[1])
+    assert_bitwise(found[1], found[2])
+    assert not torch.equal(found[1][0], results(descriptor, "cuda", "cudnn", **given)[0])
+
+
 @pytest.mark.parametrize("cell", CELLS)
 def test_the_same_call_gives_the_same_bits_and_a_graph_may_be_walked_twice(cell):
     descriptor = RNNDescriptor(cell, 32, 64, num_layers=2, bidirectional=True)
@@ -133,17 +169,16 @@ def test_the_same_call_gives_the_same_bits_and_a_graph_may_be_walked_twice(cell)
         assert_bitwise(runs[0], run)
 
 
+@pytest.mark.parametrize("given", [{"lengths": [3, 7, 0, 5]}, FLAGS["holes and resets"]], ids=str)
 @pytest.mark.parametrize("cell", CELLS)
-def test_second_derivatives_lead_through_the_definition(cell):
+def test_second_derivatives_lead_through_the_definition(cell, given):
     descriptor = RNNDescriptor(cell, I, H, bidirectional=True)
 
     def penalty(device, backend):
         weights, x, _ = arguments(descriptor)
         flat = weights.flat.detach().to(device).requires_grad_()
         x = x.to(device).requires_grad_()
-        output, _ = rnn_forward(
-            descriptor, RNNWeights(descriptor, flat), x, lengths=[3, 7, 0, 5], backend=backend
-        )
+        output, _ = rnn_forward(descriptor, RNNWeights(descriptor, flat), x, backend=backend, **given)
         (slope,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
         return [g.cpu() for g in torch.autograd.grad(slope.square().sum(), [x, flat])]
 
@@ -252,10 +287,7 @@ def test_streams_and_threads():
 
 
 REFUSED = {
-    "resets": ({}, {"resets": torch.ones(T, B, dtype=torch.bool)}, "no resets"),
-    "holes": ({}, {"mask": torch.tensor([[True, False] * 2] * 3 + [[True] * 4] * 4)}, "no masks"),
     "states": ({}, {"return_states": "all"}, "the last state only"),
-    "dropout": ({"num_layers": 2, "dropout": 0.5}, {"training": True}, "dropout"),
     "bounds": ({"cell_clip": (-0.3, 0.2)}, {}, "in float32"),
     "bias": ({"bias": "input"}, {"algorithm": "persist_static"}, "double bias only"),
     "lengths": ({}, {"algorithm": "persist_static", "lengths": [1, 2, 3, 4]}, "has no lengths"),

@@ -26,24 +26,25 @@ from rnncompat.legacy import flux
 pytestmark = pytest.mark.gpu
 
 
-def results(case, device):
+def results(case, device, return_states):
     """Output, states and every gradient, on the CPU."""
     d = case.descriptor
     weights = case.weights.to(device)
     x = case.x.to(device).requires_grad_()
     state = None if case.state is None else case.state.to(device)
     options = {k: v.to(device) if isinstance(v, torch.Tensor) else v for k, v in case.options.items()}
-    output, after = rnn_forward(d, weights, x, state, return_states="all", **options)
+    output, after = rnn_forward(d, weights, x, state, return_states=return_states, **options)
     assert output.device.type == device
     total = (output**2).sum() + sum((s**2).sum() for s in after if s is not None)
     gradients = torch.autograd.grad(total, [x, weights.flat])
     return [t.detach().cpu() for t in (output, *(s for s in after if s is not None), *gradients)]
 
 
+@pytest.mark.parametrize("return_states", ["last", "all"])
 @given(cases())
 @examples(150)
-def test_gpu_and_cpu_agree_in_values_and_gradients(case):
-    assert_same(results(case, "cpu"), results(case, "cuda"))
+def test_gpu_and_cpu_agree_in_values_and_gradients(return_states, case):
+    assert_same(results(case, "cpu", return_states), results(case, "cuda", return_states))
 
 
 def test_lengths_mask_and_resets_may_lie_anywhere():

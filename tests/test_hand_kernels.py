@@ -9,7 +9,8 @@ from compare import assert_same
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rnncompat.backends.aten import hand, order
+from rnncompat.backends import order
+from rnncompat.backends.aten import hand
 from rnncompat.backends.aten.hand_gru import GRU
 from rnncompat.backends.aten.hand_lstm import LSTM
 from rnncompat.backends.aten.hand_rnn import RNN_RELU, RNN_TANH

@@ -9,10 +9,10 @@ from ...state import RNNState
 from ...transforms import transforms_active
 from ..base import Algorithm, Backend, Request, Result, ReturnStates
 from ..dropout import apply_dropout
+from ..plan import Plan, dense_plan, packed_plan
 from ..precision import in_own_dtype
 from .fused import dense, whole_network
 from .layer import Layer, LayerResult
-from .plan import Plan, dense_plan, packed_plan
 from .strategy import Strategy, facts_of, strategy_for
 
 __all__ = ["AtenBackend"]

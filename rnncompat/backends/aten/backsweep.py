@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..order import Block, Order
 from .hand import Arguments, Gradients
-from .order import Block, Order
 from .products import linear, rows_product
 
 __all__ = ["StateGradient", "gate_parts", "gradients", "needed", "own", "recurrent_gradients", "rows_of"]

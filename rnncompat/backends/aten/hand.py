@@ -20,8 +20,8 @@ from ...cells import CELLS
 from ...descriptor import Cell
 from ...transforms import batched
 from ...weights import LayerWeights
+from ..order import Order, enter
 from ..precision import without_autocast
-from .order import Order, enter
 from .products import linear
 
 __all__ = ["Arguments", "Gradients", "Kernel", "Record", "both_biases", "input_gates", "plain", "run_by_hand"]

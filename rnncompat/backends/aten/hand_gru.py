@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ...descriptor import Cell
+from ..order import Order, enter
 from .backsweep import StateGradient, gate_parts, gradients, own, recurrent_gradients, rows_of
 from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, input_gates
-from .order import Order, enter
 
 __all__ = ["GRU"]
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ...descriptor import Cell
+from ..order import Order, enter
 from .backsweep import StateGradient, gate_parts, gradients, needed, own, rows_of
 from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, both_biases, input_gates
-from .order import Order, enter
 from .products import rows_product
 
 __all__ = ["LSTM"]

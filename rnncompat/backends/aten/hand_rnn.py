@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from ...descriptor import Cell
+from ..order import Order, enter
 from .backsweep import StateGradient, gradients, own
 from .hand import Arguments, Clip, Gradients, Kernel, Outputs, Record, both_biases, input_gates
-from .order import Order, enter
 
 __all__ = ["RNN_RELU", "RNN_TANH"]
 

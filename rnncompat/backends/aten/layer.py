@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...descriptor import RNNDescriptor
 from ...weights import LayerWeights
-from .plan import Plan
+from ..plan import Plan
 
 __all__ = ["Layer", "LayerResult", "Runner", "States"]
 

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from ...descriptor import Cell, InputMode
 from ..base import Request, ReturnStates
+from ..plan import Plan
 from .fused import by_cell, by_segments, dense, packed
 from .hand import run_by_hand
 from .hand_gru import GRU
 from .hand_lstm import LSTM
 from .hand_rnn import RNN_RELU, RNN_TANH
 from .layer import Layer, LayerResult, Runner
-from .plan import Plan
 from .products import large_products
 
 __all__ = ["STRATEGIES", "Facts", "Strategy", "facts_of", "strategy_for"]

@@ -10,7 +10,7 @@ from torch import Tensor
 from .enums import ForwardMode, GradMode
 from .handle import handle
 from .library import call
-from .plan import Plan, Shape
+from .network import Network, Shape
 
 __all__ = ["Inputs", "Outputs", "backward_data", "backward_weights", "forward"]
 
@@ -19,13 +19,13 @@ class Inputs(NamedTuple):
     """What a call reads, all contiguous and on the current device.
 
     Attributes:
-        x: ``[T, B, I]``, finite where a row has ended.
+        x: ``[T, B, I]``, finite where a row has ended, or packed ``[N, I]``.
         h: ``[L*D, B, P or H]``.
         c: ``[L*D, B, H]`` or None.
         flat: every weight, in the order of the layout.
     """
 
-    plan: Plan
+    network: Network
     shape: Shape
     x: Tensor
     h: Tensor
@@ -34,7 +34,7 @@ class Inputs(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """y ``[T, B, D*P]``, the final h and c, and what the backward calls need."""
+    """y ``[T, B, D*P]`` or ``[N, D*P]``, the final h and c, and what the backward calls need."""
 
     y: Tensor
     h: Tensor
@@ -44,9 +44,9 @@ class Outputs(NamedTuple):
 
 def forward(given: Inputs, mode: ForwardMode) -> Outputs:
     """Runs the network; the reserve is filled only for training."""
-    plan, shape, x = given.plan, given.shape, given.x
+    network, shape, x = given.network, given.shape, given.x
     workspace_size, reserve_size = shape.memory[mode]
-    y = x.new_empty(*x.shape[:2], plan.descriptor.output_size)
+    y = x.new_empty(*x.shape[:-1], network.descriptor.output_size)
     h = torch.empty_like(given.h)
     c = None if given.c is None else torch.empty_like(given.c)
     workspace = _bytes(workspace_size, x)
@@ -54,7 +54,7 @@ def forward(given: Inputs, mode: ForwardMode) -> Outputs:
     call(
         "cudnnRNNForward",
         handle(x.device),
-        plan.rnn.address,
+        network.rnn.address,
         mode,
         None,  # lengths on the device, which cuDNN ignores
         shape.x.address,
@@ -67,7 +67,7 @@ def forward(given: Inputs, mode: ForwardMode) -> Outputs:
         shape.c.address,
         _address(given.c),
         _address(c),
-        plan.weight_bytes,
+        network.weight_bytes,
         given.flat.data_ptr(),
         workspace_size,
         workspace.data_ptr(),
@@ -81,7 +81,7 @@ def backward_data(
     given: Inputs, made: Outputs, dy: Tensor, dh: Tensor, dc: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """``(dx, dh, dc)``; it writes into the reserve, which the gradients of the weights then read."""
-    plan, shape, x = given.plan, given.shape, given.x
+    network, shape, x = given.network, given.shape, given.x
     workspace_size, reserve_size = shape.memory[ForwardMode.TRAINING]
     dx, dh_before = torch.empty_like(x), torch.empty_like(given.h)
     dc_before = None if given.c is None else torch.empty_like(given.c)
@@ -89,7 +89,7 @@ def backward_data(
     call(
         "cudnnRNNBackwardData_v8",
         handle(x.device),
-        plan.rnn.address,
+        network.rnn.address,
         None,
         shape.y.address,
         made.y.data_ptr(),
@@ -104,7 +104,7 @@ def backward_data(
         _address(given.c),
         _address(dc),
         _address(dc_before),
-        plan.weight_bytes,
+        network.weight_bytes,
         given.flat.data_ptr(),
         workspace_size,
         workspace.data_ptr(),
@@ -116,14 +116,14 @@ def backward_data(
 
 def backward_weights(given: Inputs, made: Outputs) -> Tensor:
     """The gradient of the flat weights, after :func:`backward_data`."""
-    plan, shape, x = given.plan, given.shape, given.x
+    network, shape, x = given.network, given.shape, given.x
     workspace_size, reserve_size = shape.memory[ForwardMode.TRAINING]
     gradient = torch.zeros_like(given.flat)  # cuDNN adds to it
     workspace = _bytes(workspace_size, x)
     call(
         "cudnnRNNBackwardWeights_v8",
         handle(x.device),
-        plan.rnn.address,
+        network.rnn.address,
         GradMode.ADD,
         None,
         shape.x.address,
@@ -132,7 +132,7 @@ def backward_weights(given: Inputs, made: Outputs) -> Tensor:
         given.h.data_ptr(),
         shape.y.address,
         made.y.data_ptr(),
-        plan.weight_bytes,
+        network.weight_bytes,
         gradient.data_ptr(),
         workspace_size,
         workspace.data_ptr(),

@@ -43,9 +43,10 @@ class ForwardMode(IntEnum):
 
 
 class Layout(IntEnum):
-    """Order of the data; padded data is time-major here."""
+    """Order of the data: time-major, padded or packed (rows sorted by length, none empty)."""
 
     SEQ_MAJOR_UNPACKED = 0
+    SEQ_MAJOR_PACKED = 1
 
 
 class ClipMode(IntEnum):

@@ -30,9 +30,7 @@ from .enums import (
 from .handle import handle
 from .library import call, create
 
-__all__ = ["Plan", "Shape", "plan_for", "shape_for"]
-
-_PADDED = 1  # auxiliary flag: padded input and output
+__all__ = ["Network", "Shape", "network_for", "shape_for"]
 
 
 class Owned:
@@ -48,7 +46,7 @@ class Owned:
             call(f"cudnnDestroy{self.kind}", self.address)
 
 
-class Plan:
+class Network:
     """One network in one dtype by one algorithm, on one device.
 
     Attributes:
@@ -63,8 +61,9 @@ class Plan:
         device: torch.device,
         algorithm: Algorithm,
         math: MathType,
+        layout: Layout,
     ) -> None:
-        self.descriptor, self.dtype, self.device = d, dtype, device
+        self.descriptor, self.device, self.layout = d, device, layout
         self.data_type = DATA_TYPES[dtype]
         self.dropout = Owned("DropoutDescriptor")  # ours is drawn outside, so cuDNN's stays 0
         call("cudnnSetDropoutDescriptor", self.dropout.address, handle(device), 0.0, None, 0, c_uint64(0))
@@ -85,7 +84,7 @@ class Plan:
             d.state_size,  # projSize; H is off
             d.num_layers,
             self.dropout.address,
-            _PADDED,
+            int(layout is not Layout.SEQ_MAJOR_PACKED),  # auxiliary flag: padded input and output
         )
         if d.cell_clip is not None:
             call("cudnnRNNSetClip_v9", self.rnn.address, ClipMode.MINMAX, *d.cell_clip)
@@ -98,41 +97,50 @@ class Plan:
 
 
 @lru_cache(maxsize=64)
-def plan_for(
-    d: RNNDescriptor, dtype: torch.dtype, device: torch.device, algorithm: Algorithm, math: MathType
-) -> Plan:
-    """The plan of these facts, made at their first call."""
-    return Plan(d, dtype, device, algorithm, math)
+def network_for(
+    d: RNNDescriptor,
+    dtype: torch.dtype,
+    device: torch.device,
+    algorithm: Algorithm,
+    math: MathType,
+    layout: Layout,
+) -> Network:
+    """The network of these facts, made at their first call."""
+    return Network(d, dtype, device, algorithm, math, layout)
 
 
 class Shape:
     """What cuDNN is told of one size of batch: the same tensors' descriptors and the memory it asks for.
 
     Attributes:
-        x: padded time-major data ``[T, B, I]``; cuDNN writes 0 where a row has ended.
-        y: the same for ``[T, B, D*P]``.
+        x: time-major data ``[T, B, I]``, padded, cuDNN writing 0 where a row has ended; or packed ``[N, I]``.
+        y: the same with D*P features.
         h: a state ``[L*D, B, P or H]``.
         c: a state ``[L*D, B, H]``.
+        steps: T.
+        lengths: of the rows; None where each has T steps.
         empty: whether a row has no step.
     """
 
-    def __init__(self, plan: Plan, steps: int, batch: int, lengths: tuple[int, ...] | None) -> None:
-        d, kind = plan.descriptor, plan.data_type
+    def __init__(self, network: Network, steps: int, batch: int, lengths: tuple[int, ...] | None) -> None:
+        d, kind = network.descriptor, network.data_type
         rows = (c_int * batch)(*((steps,) * batch if lengths is None else lengths))
-        self.x, self.y = (_data(kind, steps, width, rows) for width in (d.input_size, d.output_size))
+        self.x, self.y = (
+            _data(kind, network.layout, steps, width, rows) for width in (d.input_size, d.output_size)
+        )
         sizes = (d.state_size, d.hidden_size)
         self.h, self.c = (_state(kind, d.num_pseudo_layers, batch, size) for size in sizes)
-        self.lengths = lengths
+        self.steps, self.lengths = steps, lengths
         self.empty = lengths is not None and 0 in lengths
-        self.memory = {mode: self._memory(plan, mode) for mode in ForwardMode}
+        self.memory = {mode: self._memory(network, mode) for mode in ForwardMode}
 
-    def _memory(self, plan: Plan, mode: ForwardMode) -> tuple[int, int]:
+    def _memory(self, network: Network, mode: ForwardMode) -> tuple[int, int]:
         """Bytes of the workspace and of the reserve."""
         workspace, reserve = c_size_t(), c_size_t()
         call(
             "cudnnGetRNNTempSpaceSizes",
-            handle(plan.device),
-            plan.rnn.address,
+            handle(network.device),
+            network.rnn.address,
             mode,
             self.x.address,
             byref(workspace),
@@ -142,22 +150,21 @@ class Shape:
 
 
 @lru_cache(maxsize=256)
-def shape_for(plan: Plan, steps: int, batch: int, lengths: tuple[int, ...] | None) -> Shape:
-    """What *plan* needs for a batch; *lengths* None where every row has T steps."""
-    return Shape(plan, steps, batch, lengths)
+def shape_for(network: Network, steps: int, batch: int, lengths: tuple[int, ...] | None) -> Shape:
+    """What *network* needs for a batch; *lengths* None where every row has T steps."""
+    return Shape(network, steps, batch, lengths)
 
 
-def _data(data_type: int, steps: int, width: int, lengths: Array[c_int]) -> Owned:
+def _data(data_type: int, layout: Layout, steps: int, width: int, lengths: Array[c_int]) -> Owned:
     made = Owned("RNNDataDescriptor")
     fill = c_uint64(0)  # 0 in every dtype
-    batch, layout = len(lengths), Layout.SEQ_MAJOR_UNPACKED
     call(
         "cudnnSetRNNDataDescriptor",
         made.address,
         data_type,
         layout,
         steps,
-        batch,
+        len(lengths),
         width,
         lengths,
         byref(fill),

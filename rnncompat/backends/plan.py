@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ...steps import cuts_of
-from ..base import Request, ResetTo
+from ..steps import cuts_of
+from .base import Request, ResetTo
 from .order import Order
 
 __all__ = ["Plan", "dense_plan", "packed_plan"]
