@@ -58,6 +58,19 @@ def rows() -> Iterator[Row]:
                 for training in (False, True):
                     yield Row(f"{cell} {shape} {name}", a, b, training)
     yield from ragged_rows()
+    yield from reset_rows()
+
+
+def reset_rows() -> Iterator[Row]:
+    """Episodes that begin inside a sequence, against our own call without them."""
+    for cell in CELLS:
+        for name, dtype in DTYPES.items():
+            module = getattr(rnncompat, cell)(256, 256, dtype=dtype, device="cuda")
+            x = torch.randn(64, 128, 256, dtype=dtype, device="cuda", requires_grad=True)
+            resets = (torch.rand(64, 128, generator=torch.Generator().manual_seed(0)) < 0.05).cuda()
+            a, b = lambda m=module, x=x: m(x)[0], lambda m=module, x=x, r=resets: m(x, resets=r)[0]
+            for training in (False, True):
+                yield Row(f"{cell} (64, 128, 256, 256) {name}, 5 % resets against none", a, b, training)
 
 
 def ragged_rows() -> Iterator[Row]:

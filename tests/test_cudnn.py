@@ -196,6 +196,38 @@ def test_batched_backward_passes():
     assert_same(torch.stack(one_by_one), at_once)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch._dynamo.*:FutureWarning")
+@pytest.mark.parametrize(
+    "given", [{}, {"lengths": torch.tensor([3, 7, 0, 5])}, FLAGS["holes and resets"]], ids=str
+)
+def test_compiled_calls_run_on_it(given):
+    module = rnncompat.LSTM(I, H, 2, bidirectional=True).double().cuda()
+    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
+    x = torch.randn(T, B, I, dtype=torch.float64, device="cuda", requires_grad=True)
+    given = {name: value.cuda() for name, value in given.items()}
+    expected, actual = module(x, **given)[0], compiled(x, **given)[0]
+    assert_same(expected, actual)
+    weights = list(module.parameters())
+    assert_same(
+        list(torch.autograd.grad(expected.square().sum(), [x, *weights])),
+        list(torch.autograd.grad(actual.square().sum(), [x, *weights])),
+    )
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_autocast_computes_in_its_dtype(cell):
+    descriptor = RNNDescriptor(cell, 32, 64, num_layers=2)
+    weights = RNNWeights.init(descriptor, device="cuda")
+    x = torch.randn(9, 4, 32, device="cuda")
+    for dtype in (torch.bfloat16, torch.float16):
+        with torch.autocast("cuda", dtype=dtype):
+            output, state = rnn_forward(descriptor, weights, x, backend="cudnn")
+        assert output.dtype is state.h.dtype is dtype
+        expected, _ = rnn_forward(descriptor, weights.to(dtype=dtype), x.to(dtype), backend="cudnn")
+        assert_bitwise(expected, output)
+
+
 def test_a_captured_call_is_replayed():
     module = rnncompat.LSTM(16, 32, 2).cuda()
     x = torch.randn(5, 4, 16, device="cuda")

@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 import torch
-from torch import Tensor
 
 from ...descriptor import InputMode, RNNDescriptor
 from ...state import RNNState
-from ...transforms import batched, transforms_active
+from ...transforms import transforms_active
 from ..base import Algorithm, Backend, Request, Result, ReturnStates
 from ..dropout import apply_dropout
 from ..precision import in_own_dtype
@@ -62,15 +61,11 @@ _CHECKS: tuple[tuple[Callable[[Request], bool], str], ...] = (
     (lambda r: r.x.numel() == 0, "there is nothing to compute"),
     (lambda r: r.return_states is ReturnStates.ALL, "it returns the last state only, so far"),
     (
-        lambda r: transforms_active() or batched(_tensors(r)),
+        lambda _: transforms_active(),
         "its calls have no rules for torch.func's transforms and forward-mode derivatives",
     ),
 )
 """When it does not serve a request, and why."""
-
-
-def _tensors(request: Request) -> list[Tensor | None]:
-    return [request.x, *request.state, *(t for w in request.weights for t in w)]
 
 
 def _algorithm(request: Request) -> Algorithm:
