@@ -78,6 +78,7 @@ def explain(
         >>> descriptor = RNNDescriptor("gru", input_size=3, hidden_size=4)
         >>> print(explain(descriptor, torch.zeros(5, 2, 3)))
         aten: layer 0: hand
+        cudnn: no: it runs on an NVIDIA GPU, and the input is on cpu
         reference: no: aten comes before it
     """
     if weights is None:

@@ -152,7 +152,7 @@ def test_inputs(x, error, words):
         (
             {"backend": "fast"},
             InvalidValueError,
-            r"backend is 'fast'; expected 'auto' or one of \['aten', 'reference'\]",
+            r"backend is 'fast'; expected 'auto' or one of \['aten', 'cudnn', 'reference'\]",
         ),
         ({"algorithm": "fast"}, InvalidValueError, "algorithm is 'fast'"),
         (
