@@ -131,3 +131,20 @@ def test_the_packed_layout_is_a_packed_sequence():
     padded, expected = rnncompat.rnn_forward(d, weights, x, lengths=LENGTHS)
     assert_same(padded, pad_packed_sequence(packed)[0])
     assert_same(expected.h, state.h)
+
+
+def test_t25_defaults_and_ends_of_the_newer_call():
+    """It took an LSTM with two biases, gave y alone, left padding undefined, and ended each row at its own step."""
+    descriptor = rnncompat.RNNDescriptor("lstm", I, H)
+    assert descriptor.bias is rnncompat.Bias.DOUBLE
+    longer = torch.randn(rnncompat.layout_of(descriptor).size + 3, dtype=torch.float64)
+    with pytest.raises(ValueError, match="flat is of shape"):
+        rnncompat.RNNWeights(descriptor, longer)
+    weights = rnncompat.RNNWeights(descriptor, longer[:-3])
+    x = torch.randn(T, B, I, dtype=torch.float64)
+    output, (h, _) = rnncompat.rnn_forward(descriptor, weights, x, lengths=LENGTHS)
+    for row, length in enumerate(LENGTHS):
+        alone, _ = rnncompat.rnn_forward(descriptor, weights, x[:length, row])
+        assert_same(alone, output[:length, row])
+        assert_same(alone[-1], h[0, row])
+        assert not output[length:, row].any()
