@@ -122,31 +122,31 @@ _ROWS = (
         LegacyName(name, f"plain tensors with {_WHOLE_CALL}", "todo", Kind.STUB)
         for name in ("xDesc", "hDesc", "cudnnGetRNNTrainingReserveSize", "cudnnGetRNNWorkspaceSize")
     ),
-    LegacyName("RNNCell", "rnncompat.RNN.step()", "todo"),
-    LegacyName("LSTMCell", "rnncompat.LSTM.step()", "todo"),
-    LegacyName("GRUCell", "rnncompat.GRU.step()", "todo"),
+    LegacyName("RNNCell", "rnncompat.RNN.step()", "rewrite"),
+    LegacyName("LSTMCell", "rnncompat.LSTM.step()", "rewrite"),
+    LegacyName("GRUCell", "rnncompat.GRU.step()", "rewrite"),
     LegacyName(
         "Recur",
         "a call of rnncompat.RNN, rnncompat.LSTM or rnncompat.GRU, whose state goes in and comes out",
-        "todo",
+        "rewrite",
     ),
-    LegacyName("reset", _NO_RESET, "todo"),
-    LegacyName("reset_b", _NO_RESET, "todo"),
-    LegacyName("flux.RNN", 'rnncompat.RNN(bias="input")', "todo"),
-    LegacyName("flux.LSTM", 'rnncompat.LSTM(bias="input")', "todo"),
-    LegacyName("flux.GRU", 'rnncompat.GRU(bias="input")', "todo"),
-    LegacyName("flux.Chain", "a torch.nn.Module that hands each state on", "todo"),
-    LegacyName("flux.RNNDesc", "rnncompat.RNNDescriptor() and rnncompat.RNNWeights", "todo"),
-    LegacyName("flux.desc", _FROM_NAMED, "todo"),
+    LegacyName("reset", _NO_RESET, "rewrite"),
+    LegacyName("reset_b", _NO_RESET, "rewrite"),
+    LegacyName("flux.RNN", 'rnncompat.RNN(bias="input")', "rewrite"),
+    LegacyName("flux.LSTM", 'rnncompat.LSTM(bias="input")', "rewrite"),
+    LegacyName("flux.GRU", 'rnncompat.GRU(bias="input")', "rewrite"),
+    LegacyName("flux.Chain", "a torch.nn.Module that hands each state on", "rewrite"),
+    LegacyName("flux.RNNDesc", "rnncompat.RNNDescriptor() and rnncompat.RNNWeights", "rewrite"),
+    LegacyName("flux.desc", _FROM_NAMED, "rewrite"),
     LegacyName("flux.descs", f"nothing: {_FROM_NAMED} is read at each call", "todo", Kind.CONSTANT),
     LegacyName("flux.glorot_uniform", "torch.nn.init.xavier_uniform_()", "todo"),
     *(
-        LegacyName(f"flux09.{name}", f'cell="{cell}" of rnncompat.RNNDescriptor', "todo", Kind.CONSTANT)
+        LegacyName(f"flux09.{name}", f'cell="{cell}" of rnncompat.RNNDescriptor', "rewrite", Kind.CONSTANT)
         for name, cell in _MODES
     ),
-    LegacyName("flux09.forwardInference", "rnncompat.rnn_step()", "todo"),
-    LegacyName("flux09.copyparams", _FROM_NAMED, "todo"),
-    LegacyName("flux09.copyparams_b", _FROM_NAMED, "todo"),
+    LegacyName("flux09.forwardInference", "rnncompat.rnn_step()", "rewrite"),
+    LegacyName("flux09.copyparams", _FROM_NAMED, "rewrite"),
+    LegacyName("flux09.copyparams_b", _FROM_NAMED, "rewrite"),
     *(
         LegacyName(f"flux09.{name}", f"plain tensors with {_WHOLE_CALL}", "todo", Kind.STUB)
         for name in ("rnnWorkspaceSize", "rnnTrainingReserveSize", "getworkspace")
@@ -160,7 +160,7 @@ _ROWS = (
     LegacyName("knetlayers.LSTM", "rnncompat.LSTM()", "todo"),
     LegacyName("knetlayers.GRU", "rnncompat.GRU()", "todo"),
     LegacyName("knetlayers.RNNOutput", f"the pair (output, state) of {_WHOLE_CALL}", "todo", Kind.CONSTANT),
-    LegacyName("knetlayers.PadSequenceArray", "torch.nn.utils.rnn.pad_sequence()", "todo"),
+    LegacyName("knetlayers.PadSequenceArray", "torch.nn.utils.rnn.pad_sequence()", "rewrite"),
     LegacyName("knetlayers.PadRNNOutput", "rnncompat.SequenceBatch", "todo"),
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import libcst as cst
 
+from .helpers import is_ours
 from .names import Names
 from .text import is_simple, text
 
@@ -99,6 +100,12 @@ class Call:
                 bound[name] = argument.value
         return bound
 
+    def argument(self, position: int, name: str) -> cst.BaseExpression | None:
+        """An argument as it stands in the file; None if it is not there by itself."""
+        named = (a.value for a in self.original.args if a.keyword and a.keyword.value == name)
+        plain = [a for a in self.original.args[: position + 1] if not a.keyword and not a.star]
+        return next(named, plain[position].value if len(plain) > position else None)
+
     def once(self, wish: str, node: cst.BaseExpression) -> str:
         """The source of an argument that the new code uses twice; a computed one gets a name first."""
         if is_simple(node) and not isinstance(node, (cst.Integer, cst.SimpleString)):
@@ -107,6 +114,13 @@ class Call:
             raise Undecided(f"{text(node)} would be evaluated twice; give it a name first")
         name = self.names.fresh(wish)
         self.before.append(f"{name} = {text(node)}")
+        return name
+
+    def helper(self, name: str) -> str:
+        """The name of a helper, which goes into the file."""
+        if name in self.names.taken and not is_ours(self.names.module, name):
+            raise Undecided(f"the name {name} means something else in this file; rename that first")
+        self.helpers.add(name)
         return name
 
     def put_before(self, source: str) -> None:

@@ -10,7 +10,7 @@ from .names import Names
 
 __all__ = ["unfold_conditionals"]
 
-_LINES = ("forward", "forwardTrain", "pullback")
+_LINES = ("forward", "forwardTrain", "flux09.forwardInference", "pullback")
 """Calls that become more than one line."""
 
 

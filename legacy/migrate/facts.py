@@ -13,6 +13,15 @@ __all__ = ["Facts"]
 
 RECORDING = {"requires_grad", "requires_grad_", "backward", "autograd", "Parameter"}
 READS_LATE = {"pullback", "backwardData", "backwardWeights"}
+KEEPS_NOTHING = {
+    "setweights",
+    "setweights_b",
+    "flux09.copyparams",
+    "flux09.copyparams_b",
+    "forward",
+    "flux09.forwardInference",
+    "ngates",
+}
 
 
 class Facts:
@@ -39,13 +48,12 @@ class Facts:
         found = next((self.subclasses[n] for n in self.names.ancestors(node) if n in self.subclasses), None)  # type: ignore[index]  # in it
         return None if found is None or found.reason else found
 
-    def rebindable(self, call: cst.Call) -> bool:
-        """Whether the name that ``setweights`` is called with may be bound anew instead.
+    def rebindable(self, d: cst.BaseExpression) -> bool:
+        """Whether the name *d* that ``setweights`` is called with may be bound anew instead.
 
         Nothing but this name may lead to the descriptor, nothing may have kept a view of its memory, and
         nothing may read the weights later than the call that it was given to.
         """
-        d = call.args[0].value
         scope = self.names.scopes.get(d)
         if not isinstance(d, cst.Name) or scope is None or self._late:
             return False
@@ -67,7 +75,7 @@ class Facts:
         parent = self.names.parents[node]
         if isinstance(parent, cst.Arg):
             called = self.names.called(self.names.parents[parent])
-            return called in ("setweights", "setweights_b", "forward", "ngates")
+            return called in KEEPS_NOTHING
         return isinstance(parent, cst.Attribute) and parent.attr.value in (
             "input",
             "hidden",

@@ -18,29 +18,6 @@ from .text import bare, elements, is_simple, text, turned
 __all__ = ["HELPER", "Pair", "backward_data", "backward_weights", "find_pairs", "pullback"]
 
 HELPER = "step_gradients"
-HELPER_SOURCE = '''
-RNNGradients = collections.namedtuple("RNNGradients", "x h Wi Wh b")
-LSTMGradients = collections.namedtuple("LSTMGradients", "x h c Wi Wh b")
-
-
-def step_gradients(weights, x, states, *incoming):
-    """Gradients of one step, features first as x and states; of the states at the width of the batch.
-
-    incoming: the gradients of the output and of each new state; what is no tensor counts as zeros.
-    """
-    wide = [s.t().expand(*x.t().shape[:-1], -1).t() for s in states]  # [H] or [H, B]
-    leaves = [t.detach().requires_grad_() for t in (x, *wide, weights.flat)]
-    with torch.enable_grad():
-        now = weights.with_flat(leaves[-1])
-        old = rnncompat.RNNState(*(s.t()[None] for s in leaves[1:-1]))
-        output, new = rnncompat.rnn_step(now.descriptor, now, leaves[0].t(), old)
-        results = [output, *(s[0] for s in new[: len(states)])]
-    given = [g.t() if isinstance(g, torch.Tensor) else torch.zeros_like(r) for r, g in zip(results, incoming)]
-    *inputs, flat = torch.autograd.grad(results, leaves, given)
-    named = weights.with_flat(flat)
-    made = RNNGradients if len(states) == 1 else LSTMGradients
-    return made(*inputs, named["weight_ih_l0"].t(), named["weight_hh_l0"].t(), named["bias_ih_l0"])
-'''.lstrip()
 
 
 def pullback(call: Call) -> Rewrite:
@@ -55,7 +32,7 @@ def pullback(call: Call) -> Rewrite:
     apart = targets if targets and len(targets) == 2 else None
     outputs = results(call, step, states, apart[0] if apart else None)
     back = f"functools.partial({HELPER}, {weights}, {x}, {states.tuple})"
-    call.helpers.add(HELPER)
+    call.helper(HELPER)
     if apart is None or text(apart[1]) in re.findall(r"\w+", outputs):
         return Expression(f"({outputs}), {back}")
     # back first: the outputs may be bound to the names of the inputs, as in (y, h), back = pullback(rnn, x, h).
@@ -183,7 +160,7 @@ def backward_data(call: Call) -> Rewrite:
     pair = call.facts.pairs.get(call.original)
     if pair is None:
         raise Undecided(_APART)
-    call.helpers.add(HELPER)
+    call.helper(HELPER)
     return Statements((pair.source,))
 
 

@@ -13,7 +13,7 @@ from libcst import metadata
 
 from .names import Names
 
-__all__ = ["DESCRIPTOR_ATTRIBUTES", "Holders", "subclasses"]
+__all__ = ["DESCRIPTOR_ATTRIBUTES", "Holders", "subclasses", "without_int"]
 
 DESCRIPTOR_ATTRIBUTES = frozenset(
     {"weights", "bias", "params", "input", "hidden", "mode", "dtype", "core", "source", "ptr", "to_new"}
@@ -30,8 +30,13 @@ TAKES_DESCRIPTOR = {
     "backwardWeights": 0,
     "pullback": 0,
     "rnnParamSize": 1,
+    "flux09.forwardInference": 0,
+    "flux09.copyparams": 1,
+    "flux09.copyparams_b": 1,
 }
 """The position of the descriptor among the arguments of an old call."""
+
+MAKES = ("RNNDesc", "flux.RNNDesc", "flux.desc")
 
 Key = Hashable
 
@@ -55,6 +60,7 @@ class Holders(cst.CSTVisitor):
         self.names = names
         self.subclasses = subclasses(names)
         self._keys: set[Key] = set()
+        self._modes: set[Key | None] = set()
         self._returning: set[str] = set()
         self._assigned: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
         self._returns: dict[str, list[cst.BaseExpression | None]] = {}
@@ -74,8 +80,15 @@ class Holders(cst.CSTVisitor):
         """Whether a node is certain to hold an ``RNNDesc``."""
         if isinstance(node, cst.Call):
             name = self._local(node.func.value if isinstance(node.func, cst.Subscript) else node.func)
-            return self.names.called(node) == "RNNDesc" or name in self.subclasses or name in self._returning
+            return self.names.called(node) in MAKES or name in self.subclasses or name in self._returning
+        if isinstance(node, cst.Subscript) and self.names.legacy(node.value) == "flux.descs":
+            return True
         return self._key(node) in self._keys
+
+    def is_mode(self, node: cst.CSTNode) -> bool:
+        """Whether a node is also what the file builds an ``RNNDesc`` with."""
+        key = self._key(node)
+        return key is not None and key in self._modes
 
     def makes(self, node: cst.Call) -> cst.ClassDef | None:
         """The class of this file that a call makes an instance of, where that is an ``RNNDesc``."""
@@ -84,13 +97,20 @@ class Holders(cst.CSTVisitor):
 
     def looks_alike(self, node: cst.Attribute) -> bool:
         """Whether this is what only an ``RNNDesc`` would be asked for, of something that nothing proves to be one."""
+        if self._is_method(node):
+            return False
         asked = self._attributes.get(self._key(node.value), set()) & _UNLIKE_OTHERS
         namesake = isinstance(node.value, cst.Name) and node.value.value in self._proven_names
         return node.attr.value in asked and (namesake or ("weights" in asked and len(asked) > 1))
 
+    def _is_method(self, node: cst.Attribute) -> bool:
+        """Whether it is called, as no field of an ``RNNDesc`` is."""
+        parent = self.names.parents[node]
+        return isinstance(parent, cst.Call) and parent.func is node
+
     def visit_Attribute(self, node: cst.Attribute) -> None:
         key = self._key(node.value)
-        if key is not None:
+        if key is not None and not self._is_method(node):
             self._attributes.setdefault(key, set()).add(node.attr.value)
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
@@ -119,6 +139,9 @@ class Holders(cst.CSTVisitor):
             and not any(a.star for a in node.args[: position + 1])
         ):
             self._keys.add(self._key(node.args[position].value))
+        if called == "RNNDesc":
+            mode = _argument(node, 0, "mode")
+            self._modes.add(None if mode is None else self._key(without_int(self.names, mode)))
         name = self._local(node.func)
         if name:
             self._calls.setdefault(name, []).append(node)
@@ -177,6 +200,17 @@ class Holders(cst.CSTVisitor):
             if first == node.value:
                 return ("self", next(n for n in self.names.ancestors(method) if isinstance(n, cst.ClassDef)))
         return ("variable", owner, node.value)
+
+
+def without_int(names: Names, mode: cst.BaseExpression) -> cst.BaseExpression:
+    """*mode* without ``int()`` around it, which left a mode as it was: they were whole numbers."""
+    if (
+        isinstance(mode, cst.Call)
+        and len(mode.args) == 1
+        and {q.name for q in names.qualified(mode.func)} == {"builtins.int"}
+    ):
+        return mode.args[0].value
+    return mode
 
 
 def _first_parameter(names: Names, node: cst.CSTNode) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import libcst as cst
 from libcst import metadata
 
-from .gradients import HELPER, HELPER_SOURCE
+from .helpers import HELPERS, is_ours
 from .names import PREFIX, Names
 from .text import statement, text
 
@@ -20,10 +20,10 @@ _MODULES = ("collections", "functools", "torch", "rnncompat")
 
 def mend_imports(module: cst.Module, helpers: set[str]) -> cst.Module:
     """The module with its imports as the new code needs them, and the helpers that it calls."""
-    if HELPER in helpers and not any(
-        isinstance(s, cst.FunctionDef) and s.name.value == HELPER for s in module.body
-    ):
-        module = _insert(module, list(cst.parse_module(HELPER_SOURCE).body), after_imports=True)
+    sources = [source for name, source in HELPERS.items() if name in helpers and not is_ours(module, name)]
+    if sources:
+        made = cst.parse_module("\n\n".join(sources))
+        module = _insert(module, list(made.body), after_imports=True)
     names = Names(module)
     missing = [name for name in _MODULES if _is_missing(names, name)]
     standard = [name for name in missing if name in sys.stdlib_module_names]
@@ -51,13 +51,19 @@ def _insert(module: cst.Module, lines: list[Any], *, after_imports: bool) -> cst
     at = last if after_imports else first
     body = list(module.body)
     if after_imports:
-        is_code = not isinstance(lines[0].body[0], cst.Import)
-        lines[0] = lines[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)] * is_code)
+        lines[0] = lines[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)] * _apart(lines[0]))
     elif at < len(body):  # they take the place of the first import, with the empty line above it
         lines[0] = lines[0].with_changes(leading_lines=body[at].leading_lines)
         apart = [] if _is_standard(body[at]) else [cst.EmptyLine(indent=False)]
         body[at] = body[at].with_changes(leading_lines=apart)
     return module.with_changes(body=[*body[:at], *lines, *body[at:]])
+
+
+def _apart(line: cst.CSTNode) -> int:
+    """The empty lines above the first of new statements."""
+    if isinstance(line, cst.BaseCompoundStatement):
+        return 2
+    return int(_kind(line, 1) != "import")
 
 
 def _kind(line: cst.CSTNode, position: int) -> str:

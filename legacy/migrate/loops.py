@@ -9,7 +9,7 @@ from .names import Names
 __all__ = ["Note", "find_loops"]
 
 Note = tuple[int, str]
-_STEPS = {"rnncompat.rnn_step", "rnncompat.legacy.forward", "rnncompat.legacy.forwardTrain"}
+_OLD_STEPS = {"forward", "forwardTrain", "flux09.forwardInference"}
 _ADVICE = "this loop runs single steps; rnncompat.rnn_forward() runs the whole sequence in one call, with lengths and masks"
 
 
@@ -26,7 +26,8 @@ class _Loops(cst.CSTVisitor):
         self.found: list[cst.CSTNode] = []
 
     def visit_Call(self, node: cst.Call) -> None:
-        if not {q.name for q in self.names.qualified(node.func)} & _STEPS:
+        new = any(q.name == "rnncompat.rnn_step" for q in self.names.qualified(node.func))
+        if not new and self.names.called(node) not in _OLD_STEPS:
             return
         for around in self.names.ancestors(node):
             if isinstance(around, (cst.For, cst.While)):

@@ -8,8 +8,8 @@ from typing import Any
 import libcst as cst
 from libcst import matchers as m
 
-from ..registry import REGISTRY
-from .names import UNCERTAIN
+from ..registry import REGISTRY, Kind
+from .names import UNCERTAIN, is_module
 from .text import text
 
 __all__ = ["MARK", "lost_comments", "marked", "why_not"]
@@ -44,10 +44,12 @@ def why_not(name: str) -> str:
     """The reason for a name that no rule has taken."""
     if name == UNCERTAIN:
         return "this name may be one of rnncompat.legacy or something else"
-    if name == "":
+    if is_module(name):
         return "the module itself is passed on, so its calls cannot be seen"
     if name in ("legacy_warnings", "LegacyRNNWarning"):
         return "not needed once no legacy call is left"
     if name not in REGISTRY:
-        return "no rule knows this name"
+        return "it is no call; it goes with the last call that needs it"
+    if REGISTRY[name].kind is Kind.CONSTANT:
+        return f"use {REGISTRY[name].replacement}"
     return f"it is passed on as a value; pass on what calls {REGISTRY[name].replacement}"

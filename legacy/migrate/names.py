@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
+from operator import attrgetter
+from types import ModuleType
 from typing import Any
 
 import libcst as cst
 from libcst import metadata
 
-__all__ = ["UNCERTAIN", "Names"]
+from rnncompat import RNNCompatError, legacy
+
+from ..registry import REGISTRY
+
+__all__ = ["UNCERTAIN", "Names", "is_module", "registered"]
 
 PREFIX = "rnncompat.legacy"
 UNCERTAIN = "?"
@@ -47,12 +54,12 @@ class Names:
         return set(found() if callable(found) else found)
 
     def legacy(self, node: cst.CSTNode) -> str | None:
-        """The old name that a node refers to, ``""`` for the module itself, ``UNCERTAIN``, or None."""
+        """The registry's name of what a node refers to, ``""`` for the module itself, ``UNCERTAIN``, or None."""
         found = self.qualified(node)
         ours = [q.name for q in found if q.source is metadata.QualifiedNameSource.IMPORT and _is_ours(q.name)]
         if not ours:
             return None
-        return ours[0][len(PREFIX) + 1 :] if len(found) == 1 else UNCERTAIN
+        return registered(ours[0][len(PREFIX) + 1 :]) if len(found) == 1 else UNCERTAIN
 
     def called(self, node: cst.CSTNode) -> str | None:
         """The old name that a call calls, also through ``RNNDesc[dtype](…)``."""
@@ -86,6 +93,29 @@ class Names:
         if len(meant) < len([a for a in bound if not isinstance(a, metadata.BuiltinAssignment)]):
             return None
         return any(isinstance(a.scope, metadata.GlobalScope) for a in meant)
+
+
+@functools.cache
+def registered(name: str) -> str:
+    """The registry's name of the object that *name* leads to: ``flux.reset`` is ``reset``; else *name* itself."""
+    return name if name in REGISTRY else _rows().get(id(_object(name)), name)
+
+
+def is_module(name: str) -> bool:
+    """Whether a name of ``rnncompat.legacy`` is one of its modules, or it itself."""
+    return name == "" or isinstance(_object(name), ModuleType)
+
+
+@functools.cache
+def _rows() -> dict[int, str]:
+    return {id(attrgetter(name)(legacy)): name for name in reversed(REGISTRY)}
+
+
+def _object(name: str) -> object:
+    try:
+        return attrgetter(name)(legacy)
+    except (AttributeError, RNNCompatError):
+        return None
 
 
 class _Identifiers(cst.CSTVisitor):

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ..registry import REGISTRY, Kind
 from .calls import Call, Rewrite, Statements, Undecided, Use
+from .cells import held_weights
 from .facts import Facts
 from .holders import DESCRIPTOR_ATTRIBUTES
 from .marks import lost_comments, marked, why_not
@@ -113,7 +114,9 @@ class Rewriter(cst.CSTTransformer):
             return call.node
         self._before.setdefault(line, []).extend(call.before)
         if call.use.item is None:
-            return expression(rewrite.source)
+            new = expression(rewrite.source)
+            loose = call.use.kind == "inside" and isinstance(new, cst.Tuple) and not new.lpar
+            return expression(f"({rewrite.source})") if loose else new
         self._items[self.names.parents[call.original]] = rewrite.source
         return call.node
 
@@ -122,6 +125,8 @@ class Rewriter(cst.CSTTransformer):
     ) -> cst.BaseExpression:
         if original_node in self._items:
             return expression(self._items[original_node])
+        if self.names.legacy(original_node.value) == "flux.descs" and len(updated_node.slice) == 1:
+            return self._held(updated_node)
         item, weights = _index(original_node), original_node.value
         if (
             item in ("0", "1")
@@ -130,6 +135,11 @@ class Rewriter(cst.CSTTransformer):
         ):
             return updated_node.value.elements[int(item)].value
         return updated_node
+
+    def _held(self, node: cst.Subscript) -> cst.BaseExpression:
+        """``descs[cell]``."""
+        index = node.slice[0].slice
+        return expression(held_weights(index.value)) if isinstance(index, cst.Index) else node
 
     def leave_Attribute(
         self, original_node: cst.Attribute, updated_node: cst.Attribute
@@ -174,7 +184,8 @@ class Rewriter(cst.CSTTransformer):
         subscripted = (
             isinstance(parent, cst.Subscript) and self.names.called(self.names.parents[parent]) == name
         )
-        if called or subscripted or (isinstance(parent, cst.Attribute) and self.names.legacy(parent)):
+        held = name == "flux.descs" and isinstance(parent, cst.Subscript) and parent.value is original
+        if called or subscripted or held or (isinstance(parent, cst.Attribute) and self.names.legacy(parent)):
             return updated
         if name in VALUES and not isinstance(parent, cst.Subscript):
             return expression(VALUES[name])
@@ -240,8 +251,20 @@ class Rewriter(cst.CSTTransformer):
         target = (
             parent.targets[0].target if isinstance(parent, cst.Assign) and len(parent.targets) == 1 else None
         )
-        hoistable = kind != "inside" and not isinstance(around, cst.ClassDef)
+        first = kind != "inside" or (alone and self._comes_first(whole))
+        hoistable = first and not isinstance(around, cst.ClassDef)
         return Use(kind, None if item is None else int(item), target if item is None else None, hoistable)
+
+    def _comes_first(self, node: cst.CSTNode) -> bool:
+        """Whether a node is part of a tuple that a line returns or assigns, and nothing but names stands before it."""
+        element = self.names.parents[node]
+        whole = self.names.parents[element]
+        if not isinstance(element, cst.Element) or not isinstance(whole, cst.Tuple):
+            return False
+        before = whole.elements[: whole.elements.index(element)]
+        return isinstance(self.names.parents[whole], (cst.Assign, cst.Return)) and all(
+            isinstance(part.value, cst.Name) and isinstance(part, cst.Element) for part in before
+        )
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine

@@ -11,13 +11,16 @@ import re
 
 import libcst as cst
 
+from ..flux09 import copyparams, forwardInference
+from ..knetlayers import PadSequenceArray
 from ..parameters import ngates, params, rnnParamSize, setweights
 from ..rnndesc import RNNDesc
 from ..step import forward, forwardTrain, hBatch
-from . import gradients
+from . import cells, gradients
 from .calls import Call, Expression, Rewrite, Rule, Statements, Undecided
+from .holders import without_int
 from .steps import narrowed, step_results
-from .text import cell, literal, operand, text, turned
+from .text import call_of, cell, literal, operand, text, turned
 
 __all__ = ["RULES", "VALUES"]
 
@@ -38,7 +41,8 @@ def _descriptor(call: Call) -> Rewrite:
     subclass = call.facts.subclass_of(call.original) if isinstance(func, cst.Attribute) else None
     if subclass is not None and subclass.dtype is not None:
         given["dtype"] = subclass.dtype
-    made = f"rnncompat.RNNDescriptor({cell(given['mode'])}, {text(given['input'])}, {text(given['hidden'])})"
+    mode = _mode_of(call, given["mode"])
+    made = f"rnncompat.RNNDescriptor({mode}, {text(given['input'])}, {text(given['hidden'])})"
     name = call.names.fresh("descriptor")
     options = "".join(f", {o}={text(given[o])}" for o in ("dtype", "device") if o in given)
     zeros = f"torch.zeros(rnncompat.layout_of({name}).size{options})"
@@ -53,14 +57,35 @@ def _descriptor(call: Call) -> Rewrite:
     return Expression(f"rnncompat.RNNWeights({name} := {made}, {zeros})")
 
 
+def _mode_of(call: Call, mode: cst.BaseExpression) -> str:
+    """The mode of a new descriptor; ``int()`` around an old one goes."""
+    old = call.argument(0, "mode")
+    inner = None if old is None else without_int(call.names, old)
+    return cell(mode.args[0].value if inner is not old and isinstance(mode, cst.Call) else mode)
+
+
 def _setweights(call: Call) -> Rewrite:
-    """New weights under the same name where nothing else can see the old ones, else a copy into them."""
     given = call.bind(setweights)
-    if call.use.kind != "expr" or len(given) != 4:
-        raise Undecided("it is no statement of its own, or lacks an argument")
-    wi, wh, b = (text(given[name]) for name in ("Wi", "Wh", "b"))
-    d = call.node.args[0].value
-    if call.facts.rebindable(call.original):
+    if len(given) != 4:
+        raise Undecided("it lacks an argument")
+    return _written(call, given["d"], 0, tuple(text(given[name]) for name in ("Wi", "Wh", "b")))
+
+
+def _copyparams(call: Call) -> Rewrite:
+    given = call.bind(copyparams)
+    if len(given) != 2:
+        raise Undecided("it lacks an argument")
+    m = call.once("layer", given["m"])
+    return _written(call, given["d"], 1, tuple(f"{m}.{name}" for name in ("Wi", "Wh", "b")))
+
+
+def _written(call: Call, d: cst.BaseExpression, position: int, values: tuple[str, ...]) -> Rewrite:
+    """New weights under the same name where nothing else can see the old ones, else a copy into them."""
+    if call.use.kind != "expr":
+        raise Undecided("it is no statement of its own")
+    wi, wh, b = values
+    old = call.argument(position, "d")
+    if old is not None and call.facts.rebindable(old):
         named = (
             ("weight_ih_l0", wi),
             ("weight_hh_l0", wh),
@@ -70,6 +95,7 @@ def _setweights(call: Call) -> Rewrite:
         rows = "".join(f'        "{name}": {value},\n' for name, value in named)
         return Statements(
             (
+                *call.before,
                 f"{text(d)} = rnncompat.RNNWeights.from_named(\n    {text(d)}.descriptor,\n    {{\n{rows}    }},\n)",
             )
         )
@@ -80,7 +106,7 @@ def _setweights(call: Call) -> Rewrite:
         )
     if any(re.search(rf"\b{re.escape(text(d))}\b", value) for value in (wh, b)):
         raise Undecided("it reads the weights that it writes; copy them first")
-    target = call.once("weights", given["d"])
+    target = call.once("weights", d)
     copies = (("weight_ih_l0", wi), ("weight_hh_l0", wh), ("bias_ih_l0", b))
     return Statements((*call.before, *(f'{target}["{name}"].copy_({value})' for name, value in copies)))
 
@@ -97,6 +123,10 @@ def _forward_train(call: Call) -> Rewrite:
     return step_results(call, call.bind(forwardTrain, star="h"), train=True)
 
 
+def _forward_inference(call: Call) -> Rewrite:
+    return step_results(call, call.bind(forwardInference, star="h"), train=False)
+
+
 def _h_batch(call: Call) -> Rewrite:
     given = call.bind(hBatch)
     parent = next(iter(call.names.ancestors(call.original)))
@@ -105,12 +135,24 @@ def _h_batch(call: Call) -> Rewrite:
     return Expression(f"{turned(given['h'])}.expand(*{turned(given['x'])}.shape[:-1], -1).t().clone()")
 
 
+def _pad_sequence_array(call: Call) -> Rewrite:
+    given = call.bind(PadSequenceArray)
+    direction = text(given["direction"])[1:-1] if "direction" in given else "Right"
+    if "batch" not in given or direction != "Right":
+        raise Undecided(
+            'its direction is not seen to be "Right", which is the only one that torch has everywhere'
+        )
+    rows = f"[torch.tensor(row, dtype=torch.int64) for row in {operand(given['batch'])}]"
+    options = [f"padding_value={text(given['pad'])}"] if "pad" in given else []
+    return Expression(call_of("torch.nn.utils.rnn.pad_sequence", rows, "batch_first=True", *options))
+
+
 def _ngates(call: Call) -> Rewrite:
     mode = call.bind(ngates)["mode"]
     if call.facts.holds(call.original.args[0].value):
         return Expression(f"{operand(mode)}.descriptor.gates")
     shown = cell(mode)
-    if shown.startswith('"'):
+    if shown.startswith('"') or call.facts.holders.is_mode(call.original.args[0].value):
         return Expression(f"rnncompat.Cell({shown}).gates")
     raise Undecided(
         "its argument may be a mode, a number or an RNNDesc; a mode has rnncompat.Cell(mode).gates"
@@ -167,6 +209,11 @@ RULES: dict[str, Rule] = {
     "ngates": _ngates,
     "rnnParamSize": _rnn_param_size,
     "cudnnRNNMode_t": _mode,
+    "flux09.forwardInference": _forward_inference,
+    "flux09.copyparams": _copyparams,
+    "flux09.copyparams_b": _copyparams,
+    "knetlayers.PadSequenceArray": _pad_sequence_array,
+    **cells.RULES,
 }
 """Calls by the name in the registry; a name of a namespace is dotted, ``flux.LSTM``."""
 
@@ -177,6 +224,15 @@ VALUES: dict[str, str] = {
         f"{prefix}CUDNN_{cell_name.upper()}": f"rnncompat.Cell.{cell_name.upper()}"
         for cell_name in ("rnn_relu", "rnn_tanh", "lstm", "gru")
         for prefix in ("", "cudnnRNNMode_t.")
+    },
+    **{
+        f"flux09.{name}": f"rnncompat.Cell.{cell_name}"
+        for name, cell_name in (
+            ("RNN_RELU", "RNN_RELU"),
+            ("RNN_TANH", "RNN_TANH"),
+            ("LSTM", "LSTM"),
+            ("GRU", "GRU"),
+        )
     },
 }
 """What an old name becomes where it is not called: in annotations, comparisons, isinstance."""

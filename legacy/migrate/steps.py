@@ -11,7 +11,7 @@ from .text import bare, call_of, elements, literal, text, turned
 __all__ = ["Given", "narrowed", "read_states", "results", "step_of", "step_results", "tuple_of"]
 
 Given = dict[str, cst.BaseExpression]
-WIDENS = ("forward", "forwardTrain", "pullback", "backwardData", "backwardWeights")
+WIDENS = ("forward", "forwardTrain", "flux09.forwardInference", "pullback", "backwardData", "backwardWeights")
 """Old calls around an ``hBatch`` that expand a state by themselves, or whose new form does."""
 
 

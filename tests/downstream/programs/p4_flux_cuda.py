@@ -33,11 +33,12 @@ def call(mode, cell, x, h, c=None):
         h_ = CUDA.hBatch(x, h)
         if c is None:
             dx, dh = CUDA.backwardData(d, y, dy, dho, h_, reserve)
+            (dWi, dWh), db = CUDA.backwardWeights(d, x, h_, y, reserve)
             rest = {}
         else:
             dx, dh, dc = CUDA.backwardData(d, y, dy, dho, dco, h_, CUDA.hBatch(x, c), reserve)
+            (dWi, dWh), db = CUDA.backwardWeights(d, x, h_, y, reserve)
             rest = {"c": dc}
-        (dWi, dWh), db = CUDA.backwardWeights(d, x, h_, y, reserve)
         return {"x": dx, "h": dh, "Wi": dWi, "Wh": dWh, "b": db, **rest}
 
     assert torch.equal(y, ho)
