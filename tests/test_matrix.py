@@ -59,6 +59,15 @@ def test_a_failure_is_never_a_pass(reports, counts, code, reason):
     assert record.failed == (3 if counts else 0)
 
 
+@pytest.mark.parametrize("text", ["", "<testsuites><testsuite tests="])
+def test_a_report_that_was_cut_short_is_a_failure_of_its_own_run_only(reports, text):
+    (reports / "cut.xml").write_text(text, encoding="utf-8")
+    record = records.from_run("cut", code=2, seconds=1, selection="")
+    assert (record.result, record.passed, record.failed) == (FAILED, 0, 0)
+    assert record.reason.startswith("the tests broke off: their report is not whole; ")
+    assert record.reason.endswith(" GB of disk free")
+
+
 def test_missing_interpreters_are_skips_with_a_reason(tmp_path, monkeypatch):
     launcher = tmp_path / "python3.98"
     launcher.write_text("#!/bin/sh\necho python3.98: command not found >&2; exit 127\n", encoding="utf-8")

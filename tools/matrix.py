@@ -19,7 +19,7 @@ import sys
 import time
 from functools import cache
 
-from records import FAILED, PASSED, REPORTS, ROOT, SKIPPED, Record, from_run
+from records import FAILED, PASSED, REPORTS, ROOT, SKIPPED, Record, free_space, from_run
 
 WORK = ROOT / ".tox"
 CACHE = WORK / "uv-cache"
@@ -69,7 +69,7 @@ def run(env: str, python: str, arguments: list[str]) -> Record:
     if why:
         return Record(env, SKIPPED, why)
     (REPORTS / f"{env}.xml").unlink(missing_ok=True)
-    print(f"== {env}", flush=True)
+    print(f"== {env}, {free_space()}", flush=True)
     start = time.monotonic()
     command = [
         *TOX,

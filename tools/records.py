@@ -72,9 +72,9 @@ def load_reports() -> list[Record]:
 def from_run(env: str, *, code: int, seconds: float, selection: str) -> Record:
     """The record of a run that ended with *code*, with what pytest's own report says."""
     report = REPORTS / f"{env}.xml"
-    found = _read(report) if report.exists() else {}
+    found = _read(report)
     result = PASSED if code == 0 and found else FAILED
-    reason = "" if result == PASSED or found.get("failed") else _why(found)
+    reason = "" if result == PASSED or found.get("failed") else _why(found, report)
     return Record(
         env,
         result,
@@ -87,12 +87,26 @@ def from_run(env: str, *, code: int, seconds: float, selection: str) -> Record:
     )
 
 
-def _why(found: dict[str, object]) -> str:
-    return "a command after the suite failed" if found else "no test ran: the environment could not be made"
+def free_space() -> str:
+    """What the disk of the checkout has left; an environment with a CUDA build takes over 5 GB."""
+    return f"{shutil.disk_usage(ROOT).free / 1e9:.1f} GB of disk free"
+
+
+def _why(found: dict[str, object], report: Path) -> str:
+    if found:
+        return "a command after the suite failed"
+    if report.exists():
+        return f"the tests broke off: their report is not whole; {free_space()}"
+    return "no test ran: the environment could not be made"
 
 
 def _read(report: Path) -> dict[str, object]:
-    suite = ET.parse(report).getroot().find("testsuite")  # noqa: S314  # written by our own pytest
+    """What a whole report says; nothing if there is none, or if its writer was cut short."""
+    try:
+        root = ET.parse(report).getroot()  # noqa: S314  # written by our own pytest
+    except (FileNotFoundError, ET.ParseError):
+        return {}
+    suite = root.find("testsuite")
     assert suite is not None
     total, skipped = int(suite.attrib["tests"]), int(suite.attrib["skipped"])
     failed = int(suite.attrib["failures"]) + int(suite.attrib["errors"])
