@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_sequence
 
 from .errors import InvalidTypeError, InvalidValueError, UnsupportedError, bad_shape, bad_type
-from .steps import check_flags, check_lengths, lengths_of, real_steps
+from .steps import check_flags, check_lengths, lengths_of, on_device, on_host, real_steps
 
 __all__ = ["SequenceBatch"]
 
@@ -34,6 +34,7 @@ class SequenceBatch:
 
     def __init__(self, data: Tensor, lengths: Tensor | None, mask: Tensor | None) -> None:
         self.data = data
+        # On the host where their values are known, whatever device the data is on.
         self._lengths = lengths  # [B], None if every step is real or the mask has holes
         self._mask = mask  # [T, B], only where lengths cannot say it
 
@@ -66,7 +67,7 @@ class SequenceBatch:
             batch_first: whether x and mask have the batch first.
         """
         data = _time_major(x, batch_first)
-        real = check_flags("mask", mask, data, batch_first)
+        real = on_host(check_flags("mask", mask, data, batch_first))
         lengths = lengths_of(real)
         return cls(data, lengths, real if lengths is None else None)
 
@@ -86,10 +87,9 @@ class SequenceBatch:
         place = real.flatten().nonzero().squeeze(1).to(packed.data.device)  # [S]
         flat = packed.data.new_zeros(len(sizes) * batch, packed.data.shape[-1])
         data = flat.index_copy(0, place, packed.data).view(len(sizes), batch, -1)  # [T, B, I]
-        lengths = lengths.to(data.device)
         if packed.unsorted_indices is not None:
             data = data.index_select(1, packed.unsorted_indices)
-            lengths = lengths.index_select(0, packed.unsorted_indices)
+            lengths = lengths.index_select(0, packed.unsorted_indices.cpu())
         return cls(data, lengths, None)
 
     @classmethod
@@ -108,20 +108,25 @@ class SequenceBatch:
         if len(kinds) > 1:
             raise InvalidTypeError(f"sequences mixes {sorted(kinds)}; expected one dtype and one device.")
         data = pad_sequence(list(sequences))  # [T, B, I]
-        lengths = torch.tensor([len(s) for s in sequences], device=data.device)
+        lengths = torch.tensor([len(s) for s in sequences])
         return cls(data, lengths, None)
 
     @property
     def lengths(self) -> Tensor:
         """``[B]`` int64: number of real steps of each row."""
         if self._lengths is not None:
-            return self._lengths
+            return on_device(self._lengths, self.data.device)
         return self.mask.sum(0)
 
     @property
     def known_lengths(self) -> Tensor | None:
-        """``[B]`` if lengths were given or said by a right-padded mask, else None."""
+        """``[B]`` if lengths were given or said by a right-padded mask, else None; on the host if it can be read."""
         return self._lengths
+
+    @property
+    def known_mask(self) -> Tensor | None:
+        """``[T, B]`` where lengths cannot say which steps are real, else None; on the host if it can be read."""
+        return self._mask
 
     @property
     def mask(self) -> Tensor:
@@ -135,8 +140,8 @@ class SequenceBatch:
     def real(self) -> Tensor | None:
         """As :attr:`mask`, but None where every step is known to be real."""
         if self._mask is None and self._lengths is not None:
-            return real_steps(self._lengths, self.data.shape[0])
-        return self._mask
+            return real_steps(self.lengths, self.data.shape[0])
+        return None if self._mask is None else on_device(self._mask, self.data.device)
 
     def with_data(self, data: Tensor) -> SequenceBatch:
         """Other values ``[T, B, ·]`` at the same steps."""
@@ -152,8 +157,9 @@ class SequenceBatch:
     def to_list(self) -> list[Tensor]:
         """The real steps of each row, ``[T_b, I]`` each."""
         if self._mask is None:
-            return [row[:n] for row, n in zip(self.data.unbind(1), self.lengths.tolist(), strict=True)]
-        return [row[keep] for row, keep in zip(self.data.unbind(1), self._mask.unbind(1), strict=True)]
+            lengths = self.lengths if self._lengths is None else self._lengths
+            return [row[:n] for row, n in zip(self.data.unbind(1), lengths.tolist(), strict=True)]
+        return [row[keep] for row, keep in zip(self.data.unbind(1), self.mask.unbind(1), strict=True)]
 
     def to_packed(self) -> PackedSequence:
         """The real steps as a ``PackedSequence``, longest row first, with the indices to undo that.

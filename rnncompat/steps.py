@@ -6,7 +6,8 @@ Three facts about a batch of sequences, each a tensor and nothing else:
 * ``cuts`` ``[T, B]``: a reset takes effect just before this real step, going forward in time.
 * ``backward_cuts`` ``[T, B]``: the same boundary as the backward direction meets it.
 
-The checks read values (one device-to-host copy each); the rest never does, so shapes stay static.
+The checks read values: what lies on a GPU is copied to the host for them, once, and stays there. The rest never
+does, so shapes stay static.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ __all__ = [
     "check_range",
     "cuts_of",
     "lengths_of",
+    "on_device",
+    "on_host",
     "real_steps",
 ]
 
@@ -37,11 +40,11 @@ _AXES = {
 
 
 def check_lengths(lengths: Any, like: Tensor, batch_first: bool) -> Tensor:
-    """Returns *lengths* as an int64 tensor ``[B]``, or says what is wrong with them.
+    """Returns *lengths* as an int64 tensor ``[B]``, on the host if they can be read, or says what is wrong with them.
 
     Args:
         lengths: list, tuple, NumPy array or integer tensor on any device; ``0 <= length <= T``, any order.
-        like: ``[T, B, I]``, time-major by now, on the device where the result is wanted.
+        like: ``[T, B, I]``, time-major by now.
         batch_first: what the caller said of the input, for the hint in an error.
     """
     num_steps, batch_size = like.shape[:2]
@@ -53,8 +56,9 @@ def check_lengths(lengths: Any, like: Tensor, batch_first: bool) -> Tensor:
     if given.shape != (batch_size,):
         hint = _AXES[batch_first] if given.shape == (num_steps,) else ""
         raise bad_shape("lengths", given, f"[{batch_size}], one length a row of the batch", hint)
+    given = on_host(given)
     check_range(given, num_steps)
-    return given.to(device=like.device, dtype=torch.int64)
+    return given.to(torch.int64)
 
 
 def _as_tensor(name: str, value: Any) -> Tensor:
@@ -79,7 +83,7 @@ def check_range(lengths: Tensor, num_steps: int) -> None:
 
 
 def check_flags(name: str, flags: Any, like: Tensor, batch_first: bool) -> Tensor:
-    """Returns the boolean argument *name* as ``[T, B]`` on the device of *like* ``[T, B, I]``."""
+    """Returns the boolean argument *name* as ``[T, B]``, where it lies, for *like* ``[T, B, I]``."""
     given = flags if isinstance(flags, Tensor) else _as_tensor(name, flags)
     if given.dtype != torch.bool:
         raise InvalidTypeError(
@@ -91,7 +95,24 @@ def check_flags(name: str, flags: Any, like: Tensor, batch_first: bool) -> Tenso
         order = "[B, T]" if batch_first else "[T, B]"
         hint = "It follows batch_first." if given.shape == expected[::-1] else ""
         raise bad_shape(name, given, f"{list(expected)} ({order})", hint)
-    return (given.t() if batch_first else given).to(like.device)
+    return given.t() if batch_first else given
+
+
+def on_host(given: Tensor) -> Tensor:
+    """*given* on the host if its values can be read there, else where it is."""
+    return given.cpu() if given.is_cuda and values_of(given) is given else given
+
+
+def on_device(given: Tensor, device: torch.device) -> Tensor:
+    """*given* on *device*: from the host to a GPU without waiting for it, and so that a CUDA graph can record it."""
+    if given.device == device or device.type != "cuda" or values_of(given) is not given:
+        return given.to(device)
+    if torch.cuda.is_current_stream_capturing():  # a copy from the host would read it again at each replay
+        filled = [
+            torch.full((), value, dtype=given.dtype, device=device) for value in given.flatten().tolist()
+        ]
+        return torch.stack(filled).view(given.shape) if filled else given.to(device)
+    return given.pin_memory().to(device, non_blocking=True)
 
 
 def real_steps(lengths: Tensor, num_steps: int) -> Tensor:

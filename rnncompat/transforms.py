@@ -53,9 +53,10 @@ def values_of(tensor: Tensor) -> Tensor | None:
     """A tensor whose values can be read: *tensor*, or what a transform wraps, with an axis more.
 
     Returns:
-        None while a compiler or an exporter traces: there are no values yet.
+        None while a compiler or an exporter traces, and on the GPU while a CUDA graph is captured: there are no
+        values yet.
     """
-    if is_traced():
+    if is_traced() or (tensor.is_cuda and torch.cuda.is_current_stream_capturing()):
         return None
     while _in_transform() and _functorch.is_functorch_wrapped_tensor(tensor):
         tensor = _functorch.get_unwrapped(tensor)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ..descriptor import RNNDescriptor
 from ..state import RNNState
+from ..steps import on_device, real_steps
 from ..weights import LayerWeights
 
 __all__ = ["Algorithm", "Backend", "Request", "ResetTo", "Result", "ReturnStates"]
@@ -46,9 +47,9 @@ class Request(NamedTuple):
         x: ``[T, B, I]``; values at steps that are not real may be anything, NaN included.
         weights: one entry a pseudo-layer.
         state: initial state at full shape, h ``[L*D, B, P or H]``, c ``[L*D, B, H]`` or None.
-        real: ``[T, B]`` True = real, or None where every step is.
-        lengths: ``[B]`` if *real* is right-padded, else None.
-        resets: ``[T, B]`` as the caller gave them, or None.
+        lengths: ``[B]``, or None; on the host where their values are known, as is the mask.
+        mask: ``[T, B]`` True = real, only where lengths cannot say it.
+        resets: ``[T, B]`` where the caller gave them, or None.
         reset_to: what a reset replaces the state by.
         drops: the factors of dropout at each boundary between layers ``[T, B, D*P]``; empty where it does not act.
         padding_value: what the output holds at steps that are not real.
@@ -60,14 +61,25 @@ class Request(NamedTuple):
     x: Tensor
     weights: tuple[LayerWeights, ...]
     state: RNNState
-    real: Tensor | None
     lengths: Tensor | None
+    mask: Tensor | None
     resets: Tensor | None
     reset_to: ResetTo
     drops: tuple[Tensor, ...]
     padding_value: float
     return_states: ReturnStates
     algorithm: Algorithm
+
+    @property
+    def dense(self) -> bool:
+        """Whether every step is real and none is reset."""
+        return self.lengths is None and self.mask is None and self.resets is None
+
+    def real(self) -> Tensor | None:
+        """``[T, B]`` on the device of x, True = real; None where every step is."""
+        if self.lengths is not None:
+            return real_steps(on_device(self.lengths, self.x.device), len(self.x))
+        return None if self.mask is None else on_device(self.mask, self.x.device)
 
 
 class Result(NamedTuple):

@@ -11,7 +11,6 @@ from torch import Tensor
 from ..descriptor import RNNDescriptor
 from ..layout import layout_of
 from ..state import RNNState
-from ..steps import real_steps
 from ..weights import LayerWeights
 from .base import Algorithm, Request, ResetTo, ReturnStates
 
@@ -122,7 +121,7 @@ def call_of(request: Request, backend: str) -> Call:
         h=request.state.h,
         c=request.state.c,
         lengths=request.lengths,
-        mask=request.real if request.lengths is None else None,
+        mask=request.mask,
         resets=request.resets,
         drops=list(request.drops),
         cell=d.cell.value,
@@ -144,14 +143,13 @@ def call_of(request: Request, backend: str) -> Call:
 
 def request_of(call: Call) -> Request:
     """The request that a call says."""
-    lengths = call.lengths
     return Request(
         descriptor=call.descriptor,
         x=call.x,
         weights=_by_layer(call.descriptor, call.weights),
         state=RNNState(call.h, call.c),
-        real=call.mask if lengths is None else real_steps(lengths, len(call.x)),
-        lengths=lengths,
+        lengths=call.lengths,
+        mask=call.mask,
         resets=call.resets,
         reset_to=ResetTo(call.reset_to),
         drops=tuple(call.drops),

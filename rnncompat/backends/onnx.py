@@ -52,7 +52,7 @@ def _why_not(request: Request) -> str | None:
         (d.proj_size > 0, "its LSTM has no projection"),
         (d.cell_clip is not None, "its clip bounds the inputs of the gates, not the cell"),
         (request.resets is not None, "it has no resets"),
-        (request.real is not None and request.lengths is None, "it has no masks; give lengths"),
+        (request.mask is not None, "it has no masks; give lengths"),
         (request.return_states is ReturnStates.ALL, "it returns the last state only"),
         (bool(request.drops), "dropout is drawn in training only; call eval() first"),
     )

@@ -20,7 +20,7 @@ from torch.autograd import forward_ad
 
 from ..errors import UnsupportedError
 from ..state import RNNState
-from ..steps import check_range
+from ..steps import check_range, on_host
 from ..versions import GATES, in_onnx_export, is_traced
 from .base import Request, Result, ReturnStates
 from .call import ARGUMENTS, Call, call_of, request_of
@@ -61,7 +61,9 @@ def _forward(*arguments: Any) -> tuple[Tensor, ...]:
     """The kernel: checks what compilers cannot, and returns memory of its own, as they were told."""
     call = Call(*arguments)
     if call.lengths is not None:
-        check_range(call.lengths, len(call.x))
+        lengths = on_host(call.lengths)
+        check_range(lengths, len(call.x))
+        call = call._replace(lengths=lengths)
     with torch.no_grad():
         output, h, c = _run(call, call.backend)
     keep = torch.contiguous_format

@@ -14,6 +14,8 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
+from ..steps import on_device
+
 __all__ = ["Block", "Order", "enter"]
 
 V = TypeVar("V")
@@ -47,6 +49,25 @@ class Order:
     def dense(self) -> bool:
         """Whether every step has all rows."""
         return self.sizes[0] == self.sizes[-1]
+
+    @cached_property
+    def place(self) -> Tensor:
+        """``[N]`` on the host: where each packed row lies in ``[T * R]`` steps and rows."""
+        rows, sizes = self.sizes[0], torch.tensor(self.sizes)
+        return (torch.arange(rows) < sizes[:, None]).flatten().nonzero().squeeze(1)
+
+    def pad(self, packed: Tensor, fill: float = 0.0) -> Tensor:
+        """Packed rows ``[N, F]`` as ``[T, R, F]``, with *fill* where a row has ended."""
+        shape = (len(self.sizes), self.sizes[0], packed.shape[1])
+        if self.dense:
+            return packed.view(shape)
+        place = on_device(self.place, packed.device)
+        return packed.new_full((shape[0] * shape[1], shape[2]), fill).index_copy(0, place, packed).view(shape)
+
+    def unpad(self, padded: Tensor) -> Tensor:
+        """The inverse of :meth:`pad`."""
+        flat = padded.flatten(0, 1)
+        return flat if self.dense else flat.index_select(0, on_device(self.place, padded.device))
 
     def steps(self) -> list[int]:
         """The steps in the order of the walk."""

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..steps import cuts_of
+from ..steps import cuts_of, on_device, on_host, real_steps
 from .base import Request, ResetTo
 from .order import Order
 
-__all__ = ["Plan", "dense_plan", "packed_plan"]
+__all__ = ["Plan", "dense_plan", "packed_plan", "plan_on_host"]
 
 
 class Plan(NamedTuple):
@@ -40,6 +40,19 @@ class Plan(NamedTuple):
     row: Tensor | None
     given: tuple[Tensor, Tensor] | None
     run: tuple[Tensor, Tensor] | None
+
+    def to(self, device: torch.device) -> Plan:
+        """The plan with its indices on *device*, all in one copy."""
+        if self.place is None:
+            return self
+        assert self.row is not None
+        assert self.run is not None
+        given = () if self.given is None else self.given
+        indices = [self.place, self.row, *self.run, *given]
+        moved = on_device(torch.cat(indices), device)
+        place, row, *rest = moved.split([len(t) for t in indices])  # type: ignore[no-untyped-call]  # torch's own gap
+        starts = (rest[2].bool(), rest[3].bool()) if given else None
+        return self._replace(place=place, row=row, run=(rest[0], rest[1]), given=starts)
 
     def orders(self, directions: int) -> tuple[Order, ...]:
         """The walks forward and, of two directions, backward."""
@@ -125,23 +138,37 @@ def dense_plan(num_steps: int, batch_size: int) -> Plan:
 
 
 def packed_plan(request: Request) -> Plan:
-    """The plan of a request with gaps or resets."""
+    """The plan of a request with gaps or resets, made where x lies."""
+    device = request.x.device
+    resets = None if request.resets is None else on_device(request.resets, device)
+    return _plan(request, request.real(), resets)
+
+
+def plan_on_host(request: Request) -> Plan:
+    """The same plan, made on the host and moved in one copy: a GPU would take dozens of tiny kernels."""
+    real, resets = (None if t is None else on_host(t) for t in (request.mask, request.resets))
+    if request.lengths is not None:
+        real = real_steps(request.lengths, len(request.x))
+    return _plan(request, real, resets).to(request.x.device)
+
+
+def _plan(request: Request, real: Tensor | None, resets: Tensor | None) -> Plan:
+    """The plan of flags ``[T, B]``, made where these lie."""
     steps = request.x.shape[0]
-    real = _or_all_true(request.real, request)
-    place = real.t().flatten().nonzero().squeeze(1)  # [N] b * T + t: row after row, time within it
+    there = _all_true(request, resets) if real is None else real
+    place = there.t().flatten().nonzero().squeeze(1)  # [N] b * T + t: row after row, time within it
     row = torch.div(place, max(steps, 1), rounding_mode="floor")  # [N]
     opens = torch.ones_like(row, dtype=torch.bool)
     opens[1:] = row[1:] != row[:-1]
     cut = torch.zeros_like(opens)
-    if request.resets is not None:
-        cut = cuts_of(request.resets, request.real).t().flatten()[place]
+    if resets is not None:
+        cut = cuts_of(resets, real).t().flatten()[place]
     return _lay_out(request, place, row, opens, cut)
 
 
-def _or_all_true(real: Tensor | None, request: Request) -> Tensor:
-    if real is not None:
-        return real
-    return torch.ones(request.x.shape[:2], dtype=torch.bool, device=request.x.device)
+def _all_true(request: Request, like: Tensor | None) -> Tensor:
+    device = request.x.device if like is None else like.device
+    return torch.ones(request.x.shape[:2], dtype=torch.bool, device=device)
 
 
 def _lay_out(request: Request, place: Tensor, row: Tensor, opens: Tensor, cut: Tensor) -> Plan:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from ..cells import CELLS, StateTensors
 from ..descriptor import RNNDescriptor
 from ..state import RNNState
-from ..steps import backward_cuts, cuts_of
+from ..steps import backward_cuts, cuts_of, on_device
 from ..weights import LayerWeights
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
 from .dropout import apply_dropout
@@ -86,8 +86,8 @@ def _forward_empty(request: Request) -> Result:
     not_real = torch.zeros(1, request.x.shape[1], dtype=torch.bool, device=request.x.device)
     filled = request._replace(
         x=torch.cat([request.x, step]),
-        real=not_real,
-        lengths=not_real.sum(0),
+        lengths=None,
+        mask=not_real,
         resets=None,
         drops=(),
     )
@@ -98,8 +98,10 @@ def _forward_empty(request: Request) -> Result:
 
 
 def _marks_by_direction(request: Request) -> list[_Marks]:
-    real = request.real
-    cuts = [None, None] if request.resets is None else _cuts_by_direction(request.resets, real)
+    real, resets = request.real(), request.resets
+    cuts: list[Tensor | None] = [None, None]
+    if resets is not None:
+        cuts = _cuts_by_direction(on_device(resets, request.x.device), real)
     return [_Marks(_column(real), _column(cut)) for cut in cuts]
 
 

@@ -51,7 +51,7 @@ class AtenBackend(Backend):
 
 
 def _plan(request: Request) -> Plan:
-    if request.real is None and request.resets is None:
+    if request.dense:
         steps, batch = request.x.shape[:2]
         return dense_plan(steps if batch else 0, batch)
     return packed_plan(request)

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache
 
 import torch
 
-from ...descriptor import InputMode, RNNDescriptor
 from ...state import RNNState
+from ...steps import on_host
 from ...transforms import transforms_active
-from ..base import Algorithm, Backend, Request, Result, ReturnStates
-from ..dropout import apply_dropout
+from ..base import Backend, Request, Result, ReturnStates
 from ..precision import in_own_dtype
 from ..reference import ReferenceBackend
+from .choice import algorithm_of, math_of
 from .constraints import why_not
 from .enums import DATA_TYPES, MathType
 from .function import run
+from .layers import by_layer, runs_by_layer
 from .library import why_missing
-from .network import network_for, shape_for
-from .rows import Rows, rows_of
+from .rows import rows_of
 
 __all__ = ["CudnnBackend"]
 
@@ -41,42 +39,43 @@ class CudnnBackend(Backend):
         for applies, reason in _CHECKS:
             if applies(request):
                 return reason
-        dense = request.real is None and request.resets is None
-        return why_not(request.descriptor, x.dtype, _algorithm(request), len(x), dense)
+        return why_not(request.descriptor, x.dtype, algorithm_of(request), request.dense)
 
     def describe(self, request: Request) -> str:
-        """The algorithm, and whether products of float32 may be rounded."""
+        """The algorithm, whether products of float32 may be rounded, and where the states of every step come from."""
         x = request.x
-        rounded = x.dtype is torch.float32 and _math(x.dtype) is MathType.DEFAULT
+        rounded = x.dtype is torch.float32 and math_of(x.dtype) is MathType.DEFAULT
         products = ", products in TF32" if rounded else ""
-        return f"algorithm {_algorithm(request).value!r}{products}"
+        every = request.return_states is ReturnStates.ALL and request.descriptor.has_cell_state
+        cells = ", c of every step recomputed from the outputs" if every else ""
+        return f"algorithm {algorithm_of(request).value!r}{products}{cells}"
 
     def forward(self, request: Request) -> Result:
-        """Runs the network in one call, with dropout in one a layer; lengths or flags are copied to the host once."""
+        """Runs the network in one call, or in one a layer; lengths or flags on the GPU are copied to the host once."""
         return in_own_dtype(_forward, request)
+
+
+def _unreadable(request: Request) -> bool:
+    """Whether a CUDA graph is being captured whose plan would need values that only its replays know."""
+    if request.dense or not torch.cuda.is_current_stream_capturing():
+        return False
+    only_lengths = request.lengths is not None and request.resets is None
+    return not only_lengths or on_host(request.lengths).is_cuda  # type: ignore[arg-type]  # set, as just said
 
 
 _CHECKS: tuple[tuple[Callable[[Request], bool], str], ...] = (
     (lambda r: r.x.dtype not in DATA_TYPES, "it has no such dtype"),
     (lambda r: r.x.numel() == 0, "there is nothing to compute"),
-    (lambda r: r.return_states is ReturnStates.ALL, "it returns the last state only, so far"),
     (
         lambda _: transforms_active(),
         "its calls have no rules for torch.func's transforms and forward-mode derivatives",
     ),
+    (
+        _unreadable,
+        "a CUDA graph takes lengths that lie on the host; others, masks and resets it cannot read while captured",
+    ),
 )
 """When it does not serve a request, and why."""
-
-
-def _algorithm(request: Request) -> Algorithm:
-    return Algorithm.STANDARD if request.algorithm is Algorithm.AUTO else request.algorithm
-
-
-def _math(dtype: torch.dtype) -> MathType:
-    """As torch's own switch says: it is on for cuDNN unless the user turns it off."""
-    if dtype is torch.float32:
-        return MathType.DEFAULT if torch.backends.cudnn.allow_tf32 else MathType.FMA
-    return MathType.DEFAULT if dtype is torch.float64 else MathType.TENSOR_OP
 
 
 def _forward(request: Request) -> Result:
@@ -91,47 +90,20 @@ def _forward_here(request: Request) -> Result:
     rows = rows_of(request)
     if rows is None:
         return ReferenceBackend().forward(request)  # cuDNN fails where no row has a step
-    given = request._replace(
+    taken = request._replace(
         x=rows.enter(request.x),
         state=RNNState(*(None if s is None else rows.start(s) for s in request.state)),  # type: ignore[arg-type]  # h is set
-        real=None,
         lengths=None,
+        mask=None,
         resets=None,
         padding_value=0.0,
     )
-    result = _by_layer(given, rows) if request.drops else _run(given, rows)
+    result = by_layer(taken, rows, request.state) if runs_by_layer(request, rows) else run(taken, rows)
+    output = rows.leave(result.output)
+    if request.return_states is ReturnStates.ALL:
+        return Result(output, result.state)
     final = (
         None if last is None or begin is None else rows.final(last, begin)
         for last, begin in zip(result.state, request.state, strict=True)
     )
-    return Result(rows.leave(result.output), RNNState(*final))  # type: ignore[arg-type]  # h is set
-
-
-def _by_layer(request: Request, rows: Rows) -> Result:
-    """A call a layer: our dropout acts between them."""
-    d, x = request.descriptor, request.x
-    finals = []
-    for layer in range(d.num_layers):
-        if layer:
-            x = apply_dropout(x, rows.enter(request.drops[layer - 1]))
-        own = slice(layer * d.num_directions, (layer + 1) * d.num_directions)
-        state = RNNState(*(None if s is None else s[own] for s in request.state))  # type: ignore[arg-type]  # h is set
-        alone = request._replace(
-            descriptor=_alone(d, layer), x=x, weights=request.weights[own], state=state, drops=()
-        )
-        x, after = _run(alone, rows)
-        finals.append([s for s in after if s is not None])
-    return Result(x, RNNState(*(torch.cat(parts) for parts in zip(*finals, strict=True))))
-
-
-@lru_cache(maxsize=256)
-def _alone(d: RNNDescriptor, layer: int) -> RNNDescriptor:
-    """One layer as a network of its own."""
-    mode = d.input_mode if layer == 0 else InputMode.LINEAR
-    return replace(d, input_size=d.layer_input_size(layer), input_mode=mode, num_layers=1, dropout=0.0)
-
-
-def _run(request: Request, rows: Rows) -> Result:
-    d, x = request.descriptor, request.x
-    network = network_for(d, x.dtype, x.device, _algorithm(request), _math(x.dtype), rows.layout)
-    return run(request, network, shape_for(network, rows.steps, rows.batch, rows.lengths))
+    return Result(output, RNNState(*final))  # type: ignore[arg-type]  # h is set

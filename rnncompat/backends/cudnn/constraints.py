@@ -12,31 +12,28 @@ import torch
 from ...descriptor import Bias, RNNDescriptor
 from ..base import Algorithm
 
-__all__ = ["why_not"]
+__all__ = ["MOST_STEPS", "why_not"]
 
-_MOST_STEPS = 65535
+MOST_STEPS = 65535
+"""What one call takes; more run in stretches."""
+
 _WIDEST = {  # hidden size up to which a persistent kernel exists, by gates
     Algorithm.PERSIST_STATIC: {1: 2048, 3: 1536, 4: 1536},
     Algorithm.PERSIST_STATIC_SMALL_H: {1: 256, 3: 128, 4: 128},  # as its backward pass has it
 }
 
 
-def why_not(
-    d: RNNDescriptor, dtype: torch.dtype, algorithm: Algorithm, steps: int, dense: bool
-) -> str | None:
+def why_not(d: RNNDescriptor, dtype: torch.dtype, algorithm: Algorithm, dense: bool) -> str | None:
     """None if cuDNN can run this, else the reason why not.
 
     Args:
         d: what is computed.
         dtype: of the data.
         algorithm: never ``"auto"``.
-        steps: T.
         dense: whether every row has T steps.
     """
     if dtype is torch.float64 and any(_rounded(bound) != bound for bound in d.cell_clip or ()):
         return f"cuDNN keeps the bounds of a clip in float32, where {d.cell_clip} would be rounded"
-    if steps > _MOST_STEPS:
-        return f"cuDNN takes {_MOST_STEPS} steps at most, and T is {steps}"
     if algorithm is Algorithm.STANDARD:
         return None
     name = algorithm.value

@@ -43,10 +43,11 @@ class ForwardMode(IntEnum):
 
 
 class Layout(IntEnum):
-    """Order of the data: time-major, padded or packed (rows sorted by length, none empty)."""
+    """Order of the data: time-major, padded or packed (rows sorted by length, none empty), or batch-major."""
 
     SEQ_MAJOR_UNPACKED = 0
     SEQ_MAJOR_PACKED = 1
+    BATCH_MAJOR_UNPACKED = 2
 
 
 class ClipMode(IntEnum):

@@ -10,17 +10,19 @@ from torch import Tensor
 
 from ...layout import layout_of
 from ...state import RNNState
-from ...steps import real_steps
+from ...steps import on_device
 from ...transforms import batched
 from ...weights import group_by_layer
 from ..base import Request, Result
 from ..reference import ReferenceBackend
 from .calls import Inputs, Outputs, backward_data, backward_weights, forward
+from .choice import algorithm_of, math_of
 from .enums import ForwardMode
 from .flat import flat_weights, in_layout_order, split_gradient
-from .network import Network, Shape
+from .network import network_for, shape_for
+from .rows import Rows
 
-__all__ = ["run"]
+__all__ = ["run", "run_plainly"]
 
 
 _graph_is_kept: Callable[[], bool] = getattr(
@@ -29,13 +31,12 @@ _graph_is_kept: Callable[[], bool] = getattr(
 """Whether ``retain_graph=True`` was said; older torch does not tell."""
 
 
-def run(request: Request, network: Network, shape: Shape) -> Result:
-    """Runs a request, recorded for autograd where something is to be differentiated.
+def run(request: Request, rows: Rows) -> Result:
+    """Runs a request in one call, recorded for autograd where something is to be differentiated.
 
     Args:
-        request: x is dense, or finite where a row has ended, or packed ``[N, I]``; *shape* has the lengths.
-        network: its network.
-        shape: of its batch.
+        request: x is as *rows* gives it to cuDNN, finite where a row has ended; *rows* has the lengths.
+        rows: how the batch lies.
     """
     d = request.descriptor
     weights = in_layout_order(d, request.weights)
@@ -43,11 +44,28 @@ def run(request: Request, network: Network, shape: Shape) -> Result:
     assert h is not None
     leaves = [request.x.contiguous(), h, c, *weights]
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in leaves):
-        y, h_after, c_after = _Recorded.apply(request, network, shape, *leaves)  # type: ignore[no-untyped-call]  # torch's gap
+        y, h_after, c_after = _Recorded.apply(request, rows, *leaves)  # type: ignore[no-untyped-call]  # torch's gap
     else:
-        given = Inputs(network, shape, leaves[0], h, c, flat_weights(d, weights))  # type: ignore[arg-type]  # x is set
+        given = _inputs(request, rows, *leaves)
         y, h_after, c_after, _ = _whole(given, ForwardMode.INFERENCE)
     return Result(y, RNNState(h_after, c_after))
+
+
+def _inputs(
+    request: Request,
+    rows: Rows,
+    x: Tensor | None,
+    h: Tensor | None,
+    c: Tensor | None,
+    *weights: Tensor | None,
+) -> Inputs:
+    """The tensors of a call beside what cuDNN was told of their sizes."""
+    assert x is not None
+    assert h is not None
+    d = request.descriptor
+    network = network_for(d, x.dtype, x.device, algorithm_of(request), math_of(x.dtype), rows.layout)
+    shape = shape_for(network, rows.steps, rows.batch, rows.lengths)
+    return Inputs(network, shape, x, h, c, flat_weights(d, weights))  # type: ignore[arg-type]  # there are no gaps
 
 
 def _whole(given: Inputs, mode: ForwardMode) -> Outputs:
@@ -64,7 +82,8 @@ def _whole(given: Inputs, mode: ForwardMode) -> Outputs:
 
 def _empty_rows(given: Inputs) -> Tensor:
     """``[B, 1]``: the rows without a step."""
-    return torch.tensor([[length == 0] for length in given.shape.lengths or ()], device=given.x.device)
+    lengths = torch.tensor(given.shape.lengths)[:, None]
+    return on_device(lengths == 0, given.x.device)
 
 
 class _Recorded(torch.autograd.Function):
@@ -74,30 +93,28 @@ class _Recorded(torch.autograd.Function):
     def forward(
         ctx: Any,
         request: Request,
-        network: Network,
-        shape: Shape,
+        rows: Rows,
         x: Tensor,
         h: Tensor,
         c: Tensor | None,
         *weights: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        given = Inputs(network, shape, x, h, c, flat_weights(network.descriptor, weights))
-        made = _whole(given, ForwardMode.TRAINING)
+        made = _whole(_inputs(request, rows, x, h, c, *weights), ForwardMode.TRAINING)
         ctx.request = request._replace(x=None, weights=(), state=None)  # type: ignore[arg-type]  # they are saved below
-        ctx.network, ctx.shape = network, shape
+        ctx.rows = rows
         ctx.save_for_backward(x, h, c, made.y, made.reserve, *weights)
         return made.y, made.h, made.c
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         x, h, c, y, reserve, *weights = ctx.saved_tensors
-        needs = ctx.needs_input_grad[3:]
+        needs = ctx.needs_input_grad[2:]
         if torch.is_grad_enabled() or batched(grads):  # create_graph=True, is_grads_batched=True
-            return None, None, None, *_again(ctx.request, ctx.shape, [x, h, c, *weights], grads, needs)
-        given = Inputs(ctx.network, ctx.shape, x, h, c, flat_weights(ctx.network.descriptor, weights))
+            return None, None, *_again(ctx.request, ctx.rows, [x, h, c, *weights], grads, needs)
+        given = _inputs(ctx.request, ctx.rows, x, h, c, *weights)
         # The calls write into the reserve, and a graph that is kept may be walked again.
         made = Outputs(y, h, c, reserve.clone() if _graph_is_kept() else reserve)
-        return None, None, None, *_gradients(given, made, grads, any(needs[3:]))
+        return None, None, *_gradients(given, made, grads, any(needs[3:]))
 
 
 def _gradients(
@@ -124,7 +141,7 @@ def _gradients(
 
 def _again(
     request: Request,
-    shape: Shape,
+    rows: Rows,
     tensors: list[Any],
     grads: tuple[Tensor | None, ...],
     needs: tuple[bool, ...],
@@ -135,7 +152,7 @@ def _again(
         leaves: list[Any] = [None if t is None else t.view_as(t) for t in tensors]
         x, h, c, *weights = leaves
         layers = group_by_layer(layout_of(request.descriptor), weights)
-        result = _plain(request._replace(x=x, weights=layers, state=RNNState(h, c)), shape)
+        result = run_plainly(request._replace(x=x, weights=layers, state=RNNState(h, c)), rows)
     values = (result.output, *result.state)
     pairs = [(v, g) for v, g in zip(values, grads, strict=True) if v is not None and g is not None]
     wanted = [t for t, needed in zip(leaves, needs, strict=True) if needed]
@@ -146,15 +163,8 @@ def _again(
     return [next(left) if needed else None for needed in needs]
 
 
-def _plain(request: Request, shape: Shape) -> Result:
-    """The request in plain operations, packed rows being padded for it."""
-    if shape.lengths is None:
-        return ReferenceBackend().forward(request)
-    lengths = torch.tensor(shape.lengths, device=request.x.device)
-    real = real_steps(lengths, shape.steps)
-    request = request._replace(real=real, lengths=lengths)
-    if request.x.dim() == 3:
-        return ReferenceBackend().forward(request)
-    padded = request.x.new_zeros(*real.shape, request.x.shape[-1]).index_put((real,), request.x)
-    result = ReferenceBackend().forward(request._replace(x=padded))
-    return result._replace(output=result.output[real])
+def run_plainly(request: Request, rows: Rows) -> Result:
+    """The request in plain operations."""
+    lengths = None if rows.lengths is None else torch.tensor(rows.lengths)
+    result = ReferenceBackend().forward(request._replace(x=rows.time_major(request.x), lengths=lengths))
+    return result._replace(output=rows.as_taken(result.output))
