@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from .autocast import cast_for_autocast
-from .backends import Algorithm, Request, ResetTo, ReturnStates, draw_dropout, quick_step, run
+from .backends import Algorithm, Request, ResetTo, ReturnStates, draw_dropout, quick_call, quick_step, run
 from .descriptor import RNNDescriptor
 from .errors import (
     InvalidTypeError,
@@ -48,6 +48,19 @@ class Options(NamedTuple):
     return_states: str = "last"
     backend: str = "auto"
     algorithm: str = "auto"
+
+    def plain(self, descriptor: RNNDescriptor) -> bool:
+        """Whether nothing is asked for beyond a dense call by whatever backend and algorithm."""
+        return (
+            self.lengths is None
+            and self.mask is None
+            and self.resets is None
+            and self.return_states == "last"
+            and self.backend == self.algorithm == "auto"
+            and self.reset_to == "zeros"
+            and type(self.padding_value) is float
+            and not (self.training and descriptor.dropout)
+        )
 
 
 def rnn_forward(
@@ -135,6 +148,10 @@ def run_layers(
     descriptor: RNNDescriptor, layers: Layers, x: X, state: StateLike, options: Options
 ) -> tuple[X, RNNState]:
     """As :func:`rnn_forward`, for weights that need not lie in one buffer: one entry a pseudo-layer."""
+    if type(x) is Tensor and x.is_cuda and not is_traced() and options.plain(descriptor):
+        quick = quick_call(descriptor, layers, x, state, options.batch_first)
+        if quick is not None:
+            return quick
     read = _read_traced if is_jit_tracing() else read_request
     given, request = read(descriptor, layers, x, state, options, draw=options.training)
     output, final = run(request, options.backend)

@@ -12,6 +12,7 @@ from compare import assert_bitwise, assert_same
 
 import rnncompat
 from rnncompat import RNNDescriptor, RNNWeights, UnsupportedError, explain, rnn_forward
+from rnncompat.backends import cudnn, quick_call
 
 pytestmark = pytest.mark.gpu
 
@@ -142,6 +143,127 @@ def test_masks_and_resets(cell, given):
         assert_same(expected, results(descriptor, "cuda", "cudnn", **FLAGS[given]))
 
 
+ALL = {**FLAGS, "dense": {}, "lengths": {"lengths": [3, 7, 0, 5]}}
+
+
+@pytest.mark.parametrize("given", ALL)
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_states_of_every_step(cell, given):
+    for extra, bidirectional in itertools.product(
+        ("plain", "skip", "projection", "clip", "all"), (False, True)
+    ):
+        options = dict(EXTRA.get(extra, {}))
+        if extra != "plain" and cell != "lstm":
+            continue
+        size = options.pop("input_size", I)
+        descriptor = RNNDescriptor(cell, size, H, num_layers=2, bidirectional=bidirectional, **options)
+        expected = results(descriptor, "cpu", "reference", return_states="all", **ALL[given])
+        assert_same(expected, results(descriptor, "cuda", "cudnn", return_states="all", **ALL[given]))
+
+
+@pytest.mark.parametrize("given", ALL)
+@pytest.mark.parametrize("cell", CELLS)
+def test_more_steps_than_a_call_takes(cell, given, monkeypatch):
+    for module in (cudnn.rows, cudnn.layers, cudnn.long):
+        monkeypatch.setattr(module, "MOST_STEPS", 2)
+    for bidirectional, states in itertools.product((False, True), ("last", "all")):
+        descriptor = RNNDescriptor(cell, I, H, num_layers=2, bidirectional=bidirectional)
+        expected = results(descriptor, "cpu", "reference", return_states=states, **ALL[given])
+        assert_same(expected, results(descriptor, "cuda", "cudnn", return_states=states, **ALL[given]))
+
+
+def test_a_hundred_thousand_steps():
+    module = rnncompat.LSTM(I, H, bidirectional=True).double().cuda()
+    x = torch.randn(100_000, 2, I, dtype=torch.float64, device="cuda", requires_grad=True)
+    lengths = [100_000, 65_600]
+    output, (h, _) = module(x, lengths=lengths, backend="cudnn")
+    assert not output[65_600:, 1].any()
+    assert_same(output[-1, 0, :H], h[0, 0])
+    assert_same(output[0, :, H:], h[1])
+    (dx,) = torch.autograd.grad(output[:, 1].sum(), x)
+    assert dx[:65_600, 1].abs().amin(1).all()
+    assert not dx[65_600:, 1].any()
+    assert not dx[:, 0].any()
+    end = module(x[65_000:65_600, 1:], module(x[:65_000, 1:], backend="cudnn")[1], backend="cudnn")[1]
+    assert_same(h[0, 1], end.h[0, 0])
+
+
+@pytest.mark.parametrize("given", ["dense", "lengths", "holes and resets"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_batch_that_lies_batch_first(cell, given):
+    descriptor = RNNDescriptor(cell, I, H, num_layers=2, bidirectional=True)
+    weights, x, state = arguments(descriptor)
+    weights = RNNWeights(descriptor, weights.flat.detach().cuda().requires_grad_())
+    x, *state = (t.cuda().requires_grad_() for t in (x, *state))
+    first = x.detach().transpose(0, 1).contiguous().requires_grad_()
+    state = tuple(state) if len(state) == 2 else state[0]
+    options = dict(ALL[given])
+    turned = {k: v.t() if k != "lengths" else v for k, v in options.items()}
+    output, after = rnn_forward(descriptor, weights, x, state, backend="cudnn", **options)
+    other, end = rnn_forward(descriptor, weights, first, state, backend="cudnn", batch_first=True, **turned)
+    assert_same(output, other.transpose(0, 1))
+    assert_same(tuple(after), tuple(end))
+    dy = torch.randn_like(output)
+    dx, dw = torch.autograd.grad(output, [x, weights.flat], dy)
+    dx_first, dw_first = torch.autograd.grad(other, [first, weights.flat], dy.transpose(0, 1))
+    assert_same(dx, dx_first.transpose(0, 1))
+    assert_same(dw, dw_first)
+
+
+QUICK = {
+    "plain": {},
+    "skip": {"input_size": H, "input_mode": "skip"},
+    "without bias": {"bias": "none"},
+    "one bias": {"bias": "recurrent", "num_layers": 2},
+    "both ways": {"bidirectional": True, "num_layers": 2},
+}
+
+
+@pytest.mark.parametrize("made", QUICK)
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_the_short_way_gives_the_bits_of_the_general_way(cell, made, batch_first):
+    options = {"input_size": I, **QUICK[made]}
+    descriptor = RNNDescriptor(cell, options.pop("input_size"), H, **options)
+    weights = RNNWeights.init(descriptor, device="cuda")
+    x = torch.randn(T, B, descriptor.input_size, device="cuda")
+    h = torch.randn(descriptor.num_pseudo_layers, T if batch_first else B, H, device="cuda")
+    layers_of = weights.by_layer()
+    for state in (None, (h, h.flip(0)) if cell == "lstm" else h):
+        with torch.no_grad():
+            quick = quick_call(descriptor, layers_of, x, state, batch_first)
+            assert quick is not None
+            expected = rnn_forward(descriptor, weights, x, state, batch_first=batch_first, backend="cudnn")
+            assert_bitwise(expected, quick)
+            assert_bitwise(expected, rnn_forward(descriptor, weights, x, state, batch_first=batch_first))
+        assert quick_call(descriptor, layers_of, x, state, batch_first) is None  # weights want a gradient
+
+
+def test_what_the_short_way_leaves_alone():
+    descriptor = RNNDescriptor("lstm", I, H)
+    weights = RNNWeights.init(descriptor, device="cuda").requires_grad_(False)
+    x, own = torch.randn(T, B, I, device="cuda"), weights.by_layer()
+    h = torch.randn(1, B, H, device="cuda")
+    apart = tuple(type(w)(*(None if t is None else t.clone() for t in w)) for w in own)
+    assert quick_call(descriptor, own, x, (h, h), False) is not None
+    assert quick_call(descriptor, apart, x, (h, h), False) is None
+    assert quick_call(descriptor, own, x.double(), None, False) is None
+    assert quick_call(descriptor, own, x[..., :2], None, False) is None
+    assert quick_call(descriptor, own, x.transpose(0, 1), None, False) is None
+    assert quick_call(descriptor, own, x.requires_grad_(), None, False) is None
+    for state in (
+        h,
+        (h, None),
+        (h[:, :1], h[:, :1]),
+        (h.double(), h.double()),
+        (h.cpu(), h.cpu()),
+        (h, h, h),
+    ):
+        assert quick_call(descriptor, own, x.detach(), state, False) is None
+    with pytest.raises(ValueError, match="The last axis holds the features"):
+        rnn_forward(descriptor, weights, x[..., :2].detach().contiguous())
+
+
 @pytest.mark.parametrize("given", [{}, {"lengths": [3, 7, 0, 5]}, FLAGS["holes and resets"]], ids=str)
 @pytest.mark.parametrize("cell", CELLS)
 def test_dropout_is_that_of_the_reference(cell, given):
@@ -196,25 +318,6 @@ def test_batched_backward_passes():
     assert_same(torch.stack(one_by_one), at_once)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")
-@pytest.mark.filterwarnings("ignore:.*torch._dynamo.*:FutureWarning")
-@pytest.mark.parametrize(
-    "given", [{}, {"lengths": torch.tensor([3, 7, 0, 5])}, FLAGS["holes and resets"]], ids=str
-)
-def test_compiled_calls_run_on_it(given):
-    module = rnncompat.LSTM(I, H, 2, bidirectional=True).double().cuda()
-    compiled = torch.compile(module, backend="aot_eager", fullgraph=True)
-    x = torch.randn(T, B, I, dtype=torch.float64, device="cuda", requires_grad=True)
-    given = {name: value.cuda() for name, value in given.items()}
-    expected, actual = module(x, **given)[0], compiled(x, **given)[0]
-    assert_same(expected, actual)
-    weights = list(module.parameters())
-    assert_same(
-        list(torch.autograd.grad(expected.square().sum(), [x, *weights])),
-        list(torch.autograd.grad(actual.square().sum(), [x, *weights])),
-    )
-
-
 @pytest.mark.parametrize("cell", CELLS)
 def test_autocast_computes_in_its_dtype(cell):
     descriptor = RNNDescriptor(cell, 32, 64, num_layers=2)
@@ -226,20 +329,6 @@ def test_autocast_computes_in_its_dtype(cell):
         assert output.dtype is state.h.dtype is dtype
         expected, _ = rnn_forward(descriptor, weights.to(dtype=dtype), x.to(dtype), backend="cudnn")
         assert_bitwise(expected, output)
-
-
-def test_a_captured_call_is_replayed():
-    module = rnncompat.LSTM(16, 32, 2).cuda()
-    x = torch.randn(5, 4, 16, device="cuda")
-    with torch.no_grad():
-        module(x)
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            output, _ = module(x)
-        x.normal_()
-        graph.replay()
-        assert_bitwise(module(x)[0], output)
 
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
@@ -319,7 +408,6 @@ def test_streams_and_threads():
 
 
 REFUSED = {
-    "states": ({}, {"return_states": "all"}, "the last state only"),
     "bounds": ({"cell_clip": (-0.3, 0.2)}, {}, "in float32"),
     "bias": ({"bias": "input"}, {"algorithm": "persist_static"}, "double bias only"),
     "lengths": ({}, {"algorithm": "persist_static", "lengths": [1, 2, 3, 4]}, "has no lengths"),

@@ -13,6 +13,7 @@ from compare import assert_same
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rnncompat import RNNDescriptor, RNNWeights
 from rnncompat.backends import ReturnStates
 from rnncompat.backends.cudnn import backend, function, layers, long, rows
 from rnncompat.functional import Options, read_request
@@ -93,8 +94,6 @@ def test_batch_first_input_is_not_copied():
 
 
 def test_dropout_acts_between_the_layers():
-    from rnncompat import RNNDescriptor, RNNWeights
-
     d = RNNDescriptor("gru", 3, 5, num_layers=3, bidirectional=True, dropout=0.4)
     weights = RNNWeights.init(d, dtype=torch.float64)
     x, found = torch.randn(7, 4, 3, dtype=torch.float64), []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import BACKENDS, CELLS
+from anywhere import BACKENDS, rnn_forward
+from cases import CELLS
 from compare import assert_bitwise
 
-from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
+from rnncompat import RNNDescriptor, RNNState, RNNWeights
 
 
 @pytest.mark.parametrize("return_states", ["last", "all"])

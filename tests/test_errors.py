@@ -152,7 +152,7 @@ def test_inputs(x, error, words):
         (
             {"backend": "fast"},
             InvalidValueError,
-            r"backend is 'fast'; expected 'auto' or one of \['aten', 'cudnn', 'reference'\]",
+            r"backend is 'fast'; expected 'auto' or one of \['cudnn', 'aten', 'reference'\]",
         ),
         ({"algorithm": "fast"}, InvalidValueError, "algorithm is 'fast'"),
         (

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import BACKENDS, cases, examples
+from anywhere import BACKENDS, rnn_forward
+from cases import cases, examples
 from hypothesis import given
 
-from rnncompat import RNNState, RNNWeights, rnn_forward
+from rnncompat import RNNState, RNNWeights
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import BACKENDS, CELLS, Case, cases, examples
+from anywhere import BACKENDS, rnn_forward
+from cases import CELLS, Case, cases, examples
 from compare import assert_bitwise, assert_same
 from hypothesis import assume, given
 
-from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
+from rnncompat import RNNDescriptor, RNNState, RNNWeights
 
 
 def run(case, x, state=None, backend="auto"):

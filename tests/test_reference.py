@@ -6,12 +6,13 @@ from functools import partial
 
 import pytest
 import torch
-from cases import BACKENDS, BIASES, CELLS, Case, cases, examples
+from anywhere import BACKENDS, rnn_forward
+from cases import BIASES, CELLS, Case, cases, examples
 from compare import assert_same
 from hypothesis import given
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from rnncompat import RNNDescriptor, RNNState, RNNWeights, rnn_forward
+from rnncompat import RNNDescriptor, RNNState, RNNWeights
 
 
 @pytest.mark.parametrize("gradients", [True, False], ids=["with gradients", "without"])

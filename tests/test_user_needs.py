@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from cases import BACKENDS, CELLS
+from anywhere import BACKENDS, rnn_forward
+from cases import CELLS
 from compare import assert_bitwise, assert_same
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import rnncompat
-from rnncompat import RNNDescriptor, RNNWeights, UnsupportedError, rnn_forward
+from rnncompat import RNNDescriptor, RNNWeights, UnsupportedError
 from rnncompat.versions import GATES
 
 I, H = 3, 4

@@ -2,6 +2,7 @@
 
 from .aten import quick_step
 from .base import Algorithm, Backend, Request, ResetTo, Result, ReturnStates
+from .cudnn import quick_call
 from .dropout import draw_dropout
 from .operator import run
 from .select import BACKENDS, candidates
@@ -16,6 +17,7 @@ __all__ = [
     "ReturnStates",
     "candidates",
     "draw_dropout",
+    "quick_call",
     "quick_step",
     "run",
 ]

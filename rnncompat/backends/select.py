@@ -11,7 +11,7 @@ from .reference import ReferenceBackend
 __all__ = ["BACKENDS", "candidates", "select"]
 
 BACKENDS: dict[str, Backend] = {
-    backend.name: backend for backend in (AtenBackend(), CudnnBackend(), ReferenceBackend())
+    backend.name: backend for backend in (CudnnBackend(), AtenBackend(), ReferenceBackend())
 }
 """Fastest first; ``"auto"`` takes the first that supports the request."""
 

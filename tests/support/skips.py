@@ -43,9 +43,6 @@ ENVIRONMENT = "tests/test_environment.py::"
 ECOSYSTEM = "tests/ecosystem/"
 
 SKIPS = (
-    Skip("tests/test_gpu.py::", "an NVIDIA GPU", "no CUDA device on this machine"),
-    Skip("tests/test_cudnn.py::", "an NVIDIA GPU", "no CUDA device on this machine"),
-    Skip(FLAT + "test_the_moments_of_packing_on_cuda", "an NVIDIA GPU", "no CUDA device on this machine"),
     Skip(ENVIRONMENT + "test_torch_is_the_one", "tox", "not run by tox, so no name promises anything"),
     Skip(ENVIRONMENT + "test_python_is_the_one", "tox", "not run by tox, so no name promises anything"),
     Skip(ENVIRONMENT + "test_the_built_wheel", "tox", "not run by tox, so no wheel need be there"),
@@ -114,6 +111,10 @@ SKIPS = (
 )
 
 
+GPU = Skip("", "an NVIDIA GPU", "no CUDA device on this machine")
+"""Of every test with the marker."""
+
+
 def met(needs: str) -> bool:
     """Whether this machine and environment have what a row needs."""
     if needs in CAPABILITIES:
@@ -129,15 +130,16 @@ def met(needs: str) -> bool:
     return wanted.specifier.contains(".".join(map(str, found.release)))
 
 
-def rows_for(nodeid: str) -> list[Skip]:
+def rows_for(item: pytest.Item) -> list[Skip]:
     """The rows of the table that speak of a test."""
-    return [row for row in SKIPS if nodeid.startswith(row.tests)]
+    marked = [GPU] if item.get_closest_marker("gpu") else []
+    return marked + [row for row in SKIPS if item.nodeid.startswith(row.tests)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the skips of the table on the tests."""
     for item in items:
-        for row in rows_for(item.nodeid):
+        for row in rows_for(item):
             if not met(row.needs):
                 item.add_marker(pytest.mark.skip(reason=row.reason))
 
@@ -148,7 +150,7 @@ def pytest_runtest_makereport(item: pytest.Item):
     report = yield
     if report.skipped and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2].removeprefix("Skipped: ")
-        if reason not in [row.reason for row in rows_for(item.nodeid)]:
+        if reason not in [row.reason for row in rows_for(item)]:
             report.outcome = "failed"
             report.longrepr = (
                 f"{item.nodeid} was skipped ({reason}), but no row of tests/support/skips.py says so."

@@ -21,7 +21,7 @@ _DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 class AtenBackend(Backend):
-    """torch's fused operations where they serve, hand-written loops where they do not; CPU."""
+    """torch's fused operations where they serve, hand-written loops where they do not."""
 
     name = "aten"
 
@@ -29,10 +29,14 @@ class AtenBackend(Backend):
         """Refuses other devices and dtypes, cuDNN's algorithms, and torch.func's transforms."""
         if request.algorithm is not Algorithm.AUTO:
             return f"it has no algorithm {request.algorithm.value!r}; algorithms are cuDNN's"
-        if request.x.device.type != "cpu":
-            return f"it runs on the CPU, and the input is on {request.x.device}"
+        if request.x.device.type not in ("cpu", "cuda"):
+            return f"it runs on the CPU and on GPUs, and the input is on {request.x.device}"
         if request.x.dtype not in _DTYPES:
             return f"it has no {request.x.dtype}"
+        if request.x.is_cuda and not request.dense and torch.cuda.is_current_stream_capturing():
+            return (
+                "its plans need values of lengths, masks and resets, which a graph being captured cannot read"
+            )
         if transforms_active():
             return "its kernels have no rules for torch.func's transforms and forward-mode derivatives"
         return None

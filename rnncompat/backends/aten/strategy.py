@@ -13,7 +13,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ...descriptor import Cell, InputMode
+from ...descriptor import Bias, Cell, InputMode
 from ..base import Request, ReturnStates
 from ..plan import Plan
 from .fused import by_cell, by_segments, dense, packed
@@ -45,6 +45,7 @@ class Facts(NamedTuple):
         onednn: oneDNN has a fused LSTM for this dtype.
         prefers_torch: without gradients, torch's own loop over steps is at least as fast as ours: for an LSTM,
             and for a GRU whose products are too small for oneDNN.
+        on_gpu: torch's operations run cuDNN there, for networks with both biases or none.
     """
 
     cell: Cell
@@ -56,6 +57,7 @@ class Facts(NamedTuple):
     every: bool
     onednn: bool
     prefers_torch: bool
+    on_gpu: bool
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,12 @@ STRATEGIES = (
         "one dense step without skip input, clip or projection",
         lambda f: f.one_step and not f.extras,
         by_cell,
+    ),
+    Strategy(
+        "dense",
+        "on a GPU, without gaps, with both biases or none",
+        lambda f: f.on_gpu and not (f.gaps or f.extras or f.every),
+        dense,
     ),
     Strategy(
         "dense",
@@ -124,7 +132,7 @@ def strategy_for(facts: Facts) -> Strategy:
 def facts_of(request: Request, plan: Plan, layer: int) -> Facts:
     """The facts of one layer of a request."""
     d = request.descriptor
-    steps, gaps = len(plan.sizes), plan.place is not None
+    steps, gaps, on_cpu = len(plan.sizes), plan.place is not None, request.x.is_cpu
     skips = layer == 0 and d.input_mode is InputMode.SKIP
     return Facts(
         cell=d.cell,
@@ -134,9 +142,10 @@ def facts_of(request: Request, plan: Plan, layer: int) -> Facts:
         gradients=gradients_wanted(request),
         extras=skips or d.cell_clip is not None or d.proj_size > 0,
         every=request.return_states is ReturnStates.ALL,
-        onednn=request.x.dtype in _ONEDNN_DTYPES,
-        prefers_torch=d.cell is Cell.LSTM
-        or (d.cell is Cell.GRU and not large_products(sum(plan.sizes), request.x)),
+        onednn=on_cpu and request.x.dtype in _ONEDNN_DTYPES,
+        prefers_torch=on_cpu
+        and (d.cell is Cell.LSTM or (d.cell is Cell.GRU and not large_products(sum(plan.sizes), request.x))),
+        on_gpu=not on_cpu and d.bias in (Bias.DOUBLE, Bias.NONE),
     )
 
 

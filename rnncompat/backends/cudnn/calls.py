@@ -20,15 +20,15 @@ class Inputs(NamedTuple):
 
     Attributes:
         x: ``[T, B, I]``, finite where a row has ended, or packed ``[N, I]``.
-        h: ``[L*D, B, P or H]``.
-        c: ``[L*D, B, H]`` or None.
-        flat: every weight, in the order of the layout.
+        h: ``[L*D, B, P or H]``; None for zeros, in a call without gradients.
+        c: ``[L*D, B, H]``, or None for zeros there and where the cell has none.
+        flat: every weight, in the order of the layout; for a forward call, any tensor that begins where they do.
     """
 
     network: Network
     shape: Shape
     x: Tensor
-    h: Tensor
+    h: Tensor | None
     c: Tensor | None
     flat: Tensor
 
@@ -46,9 +46,9 @@ def forward(given: Inputs, mode: ForwardMode) -> Outputs:
     """Runs the network; the reserve is filled only for training."""
     network, shape, x = given.network, given.shape, given.x
     workspace_size, reserve_size = shape.memory[mode]
-    y = x.new_empty(*x.shape[:-1], network.descriptor.output_size)
-    h = torch.empty_like(given.h)
-    c = None if given.c is None else torch.empty_like(given.c)
+    y = x.new_empty((*x.shape[:-1], network.descriptor.output_size))
+    h = x.new_empty(shape.h.sizes)
+    c = x.new_empty(shape.c.sizes) if network.descriptor.has_cell_state else None
     workspace = _bytes(workspace_size, x)
     reserve = _bytes(reserve_size, x) if mode is ForwardMode.TRAINING else None
     call(
@@ -62,7 +62,7 @@ def forward(given: Inputs, mode: ForwardMode) -> Outputs:
         shape.y.address,
         y.data_ptr(),
         shape.h.address,
-        given.h.data_ptr(),
+        _address(given.h),
         h.data_ptr(),
         shape.c.address,
         _address(given.c),
@@ -82,6 +82,7 @@ def backward_data(
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """``(dx, dh, dc)``; it writes into the reserve, which the gradients of the weights then read."""
     network, shape, x = given.network, given.shape, given.x
+    assert given.h is not None
     workspace_size, reserve_size = shape.memory[ForwardMode.TRAINING]
     dx, dh_before = torch.empty_like(x), torch.empty_like(given.h)
     dc_before = None if given.c is None else torch.empty_like(given.c)
@@ -129,7 +130,7 @@ def backward_weights(given: Inputs, made: Outputs) -> Tensor:
         shape.x.address,
         x.data_ptr(),
         shape.h.address,
-        given.h.data_ptr(),
+        _address(given.h),
         shape.y.address,
         made.y.data_ptr(),
         network.weight_bytes,

@@ -75,7 +75,7 @@ def _whole(given: Inputs, mode: ForwardMode) -> Outputs:
         return made
     empty = _empty_rows(given)
     return made._replace(
-        h=torch.where(empty, given.h, made.h),
+        h=torch.where(empty, given.h, made.h),  # type: ignore[arg-type]  # a state that is given
         c=None if made.c is None or given.c is None else torch.where(empty, given.c, made.c),
     )
 

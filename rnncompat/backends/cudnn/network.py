@@ -109,6 +109,17 @@ def network_for(
     return Network(d, dtype, device, algorithm, math, layout)
 
 
+class _State(Owned):
+    """A state of *sizes* ``[L*D, B, ·]``."""
+
+    def __init__(self, data_type: int, sizes: tuple[int, int, int]) -> None:
+        super().__init__("TensorDescriptor")
+        self.sizes = sizes
+        _, batch, width = sizes
+        strides = (c_int * 3)(batch * width, width, 1)
+        call("cudnnSetTensorNdDescriptor", self.address, data_type, 3, (c_int * 3)(*sizes), strides)
+
+
 class Shape:
     """What cuDNN is told of one size of batch: the same tensors' descriptors and the memory it asks for.
 
@@ -129,7 +140,7 @@ class Shape:
             _data(kind, network.layout, steps, width, rows) for width in (d.input_size, d.output_size)
         )
         sizes = (d.state_size, d.hidden_size)
-        self.h, self.c = (_state(kind, d.num_pseudo_layers, batch, size) for size in sizes)
+        self.h, self.c = (_State(kind, (d.num_pseudo_layers, batch, size)) for size in sizes)
         self.steps, self.lengths = steps, lengths
         self.empty = lengths is not None and 0 in lengths
         self.memory = {mode: self._memory(network, mode) for mode in ForwardMode}
@@ -169,12 +180,4 @@ def _data(data_type: int, layout: Layout, steps: int, width: int, lengths: Array
         lengths,
         byref(fill),
     )
-    return made
-
-
-def _state(data_type: int, layers: int, batch: int, width: int) -> Owned:
-    made = Owned("TensorDescriptor")
-    sizes = (c_int * 3)(layers, batch, width)
-    strides = (c_int * 3)(batch * width, width, 1)
-    call("cudnnSetTensorNdDescriptor", made.address, data_type, 3, sizes, strides)
     return made
