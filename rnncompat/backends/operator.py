@@ -170,13 +170,14 @@ def _register() -> Any:
     library.define(f"run_backward(Tensor dy, Tensor dh, Tensor dc, {ARGUMENTS}, bool[] needed) -> Tensor[]")
     for name, key, kernel in (
         ("run", "CompositeExplicitAutograd", _forward),
-        ("run", "Meta", _fake_forward),
         ("run", "Autograd", _autograd),
         ("run", "FuncTorchDynamicLayerFrontMode", _plain),
         ("run_backward", "CompositeExplicitAutograd", _backward),
-        ("run_backward", "Meta", _fake_backward),
     ):
         library.impl(name, kernel, key)
+    # Not as Meta kernels: lengths and flags may lie on another device, which torch would not believe of these.
+    torch.library.register_fake("rnncompat::run", _fake_forward, lib=library)
+    torch.library.register_fake("rnncompat::run_backward", _fake_backward, lib=library)
     return library
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from ...descriptor import Bias, Cell, InputMode
 from ..base import Request, ReturnStates
+from ..flat import in_layout_order, lie_flat
 from ..plan import Plan
 from .fused import by_cell, by_segments, dense, packed
 from .hand import run_by_hand
@@ -45,7 +46,8 @@ class Facts(NamedTuple):
         onednn: oneDNN has a fused LSTM for this dtype.
         prefers_torch: without gradients, torch's own loop over steps is at least as fast as ours: for an LSTM,
             and for a GRU whose products are too small for oneDNN.
-        on_gpu: torch's operations run cuDNN there, for networks with both biases or none.
+        on_gpu: torch's operations run cuDNN there, without a copy and a warning if they find the weights of a
+            whole network with both biases as they lay them out.
     """
 
     cell: Cell
@@ -90,7 +92,7 @@ STRATEGIES = (
     ),
     Strategy(
         "dense",
-        "on a GPU, without gaps, with both biases or none",
+        "on a GPU, without gaps and dropout, with both biases in one buffer",
         lambda f: f.on_gpu and not (f.gaps or f.extras or f.every),
         dense,
     ),
@@ -145,8 +147,14 @@ def facts_of(request: Request, plan: Plan, layer: int) -> Facts:
         onednn=on_cpu and request.x.dtype in _ONEDNN_DTYPES,
         prefers_torch=on_cpu
         and (d.cell is Cell.LSTM or (d.cell is Cell.GRU and not large_products(sum(plan.sizes), request.x))),
-        on_gpu=not on_cpu and d.bias in (Bias.DOUBLE, Bias.NONE),
+        on_gpu=not on_cpu and _for_torchs_cudnn(request),
     )
+
+
+def _for_torchs_cudnn(request: Request) -> bool:
+    d = request.descriptor
+    plain = d.bias is Bias.DOUBLE and d.input_mode is InputMode.LINEAR and not request.drops
+    return plain and lie_flat(d, in_layout_order(d, request.weights))
 
 
 def gradients_wanted(request: Request) -> bool:

@@ -44,9 +44,9 @@ class Outputs(NamedTuple):
 
 def forward(given: Inputs, mode: ForwardMode) -> Outputs:
     """Runs the network; the reserve is filled only for training."""
-    network, shape, x = given.network, given.shape, given.x
+    network, shape, x, h_before, c_before, flat = given
     workspace_size, reserve_size = shape.memory[mode]
-    y = x.new_empty((*x.shape[:-1], network.descriptor.output_size))
+    y = x.new_empty(shape.y.sizes)
     h = x.new_empty(shape.h.sizes)
     c = x.new_empty(shape.c.sizes) if network.descriptor.has_cell_state else None
     workspace = _bytes(workspace_size, x)
@@ -62,13 +62,13 @@ def forward(given: Inputs, mode: ForwardMode) -> Outputs:
         shape.y.address,
         y.data_ptr(),
         shape.h.address,
-        _address(given.h),
+        _address(h_before),
         h.data_ptr(),
         shape.c.address,
-        _address(given.c),
+        _address(c_before),
         _address(c),
         network.weight_bytes,
-        given.flat.data_ptr(),
+        flat.data_ptr(),
         workspace_size,
         workspace.data_ptr(),
         reserve_size if reserve is not None else 0,
@@ -144,7 +144,7 @@ def backward_weights(given: Inputs, made: Outputs) -> Tensor:
 
 
 def _bytes(count: int, like: Tensor) -> Tensor:
-    return torch.empty(count, dtype=torch.uint8, device=like.device)
+    return like.new_empty(count, dtype=torch.uint8)
 
 
 def _address(tensor: Tensor | None) -> int | None:

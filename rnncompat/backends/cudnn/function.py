@@ -14,11 +14,11 @@ from ...steps import on_device
 from ...transforms import batched
 from ...weights import group_by_layer
 from ..base import Request, Result
+from ..flat import flat_weights, in_layout_order, split_gradient
 from ..reference import ReferenceBackend
 from .calls import Inputs, Outputs, backward_data, backward_weights, forward
 from .choice import algorithm_of, math_of
 from .enums import ForwardMode
-from .flat import flat_weights, in_layout_order, split_gradient
 from .network import network_for, shape_for
 from .rows import Rows
 

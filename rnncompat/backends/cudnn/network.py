@@ -109,6 +109,33 @@ def network_for(
     return Network(d, dtype, device, algorithm, math, layout)
 
 
+class _Data(Owned):
+    """A batch of *sizes* ``[T, B, F]``, ``[B, T, F]`` or packed ``[N, F]``."""
+
+    def __init__(self, data_type: int, layout: Layout, steps: int, width: int, lengths: Array[c_int]) -> None:
+        super().__init__("RNNDataDescriptor")
+        self.sizes = _SIZES[layout](steps, lengths, width)
+        fill = c_uint64(0)  # 0 in every dtype
+        call(
+            "cudnnSetRNNDataDescriptor",
+            self.address,
+            data_type,
+            layout,
+            steps,
+            len(lengths),
+            width,
+            lengths,
+            byref(fill),
+        )
+
+
+_SIZES: dict[Layout, Callable[[int, Array[c_int], int], tuple[int, ...]]] = {
+    Layout.SEQ_MAJOR_UNPACKED: lambda steps, lengths, width: (steps, len(lengths), width),
+    Layout.SEQ_MAJOR_PACKED: lambda _, lengths, width: (sum(lengths), width),
+    Layout.BATCH_MAJOR_UNPACKED: lambda steps, lengths, width: (len(lengths), steps, width),
+}
+
+
 class _State(Owned):
     """A state of *sizes* ``[L*D, B, ·]``."""
 
@@ -131,19 +158,20 @@ class Shape:
         steps: T.
         lengths: of the rows; None where each has T steps.
         empty: whether a row has no step.
+        memory: bytes of the workspace and of the reserve, by :class:`ForwardMode`.
     """
 
     def __init__(self, network: Network, steps: int, batch: int, lengths: tuple[int, ...] | None) -> None:
         d, kind = network.descriptor, network.data_type
         rows = (c_int * batch)(*((steps,) * batch if lengths is None else lengths))
         self.x, self.y = (
-            _data(kind, network.layout, steps, width, rows) for width in (d.input_size, d.output_size)
+            _Data(kind, network.layout, steps, width, rows) for width in (d.input_size, d.output_size)
         )
         sizes = (d.state_size, d.hidden_size)
         self.h, self.c = (_State(kind, (d.num_pseudo_layers, batch, size)) for size in sizes)
         self.steps, self.lengths = steps, lengths
         self.empty = lengths is not None and 0 in lengths
-        self.memory = {mode: self._memory(network, mode) for mode in ForwardMode}
+        self.memory = tuple(self._memory(network, mode) for mode in ForwardMode)
 
     def _memory(self, network: Network, mode: ForwardMode) -> tuple[int, int]:
         """Bytes of the workspace and of the reserve."""
@@ -164,20 +192,3 @@ class Shape:
 def shape_for(network: Network, steps: int, batch: int, lengths: tuple[int, ...] | None) -> Shape:
     """What *network* needs for a batch; *lengths* None where every row has T steps."""
     return Shape(network, steps, batch, lengths)
-
-
-def _data(data_type: int, layout: Layout, steps: int, width: int, lengths: Array[c_int]) -> Owned:
-    made = Owned("RNNDataDescriptor")
-    fill = c_uint64(0)  # 0 in every dtype
-    call(
-        "cudnnSetRNNDataDescriptor",
-        made.address,
-        data_type,
-        layout,
-        steps,
-        len(lengths),
-        width,
-        lengths,
-        byref(fill),
-    )
-    return made

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ...descriptor import RNNDescriptor
-from ...layout import layout_of
-from ...weights import LayerWeights
+from ..descriptor import RNNDescriptor
+from ..layout import layout_of
+from ..weights import LayerWeights
 
-__all__ = ["flat_weights", "in_layout_order", "split_gradient"]
+__all__ = ["flat_weights", "in_layout_order", "lie_flat", "split_gradient"]
 
 
 def in_layout_order(d: RNNDescriptor, layers: Sequence[LayerWeights]) -> list[Tensor]:
@@ -19,19 +19,23 @@ def in_layout_order(d: RNNDescriptor, layers: Sequence[LayerWeights]) -> list[Te
     return [getattr(layers[slot.pseudo_layer], slot.kind) for slot in layout_of(d).slots]
 
 
-def flat_weights(d: RNNDescriptor, weights: Sequence[Tensor]) -> Tensor:
-    """``[layout.size]``, never stale: addresses are compared at each call."""
-    layout, first = layout_of(d), weights[0]
+def lie_flat(d: RNNDescriptor, weights: Sequence[Tensor]) -> bool:
+    """Whether *weights*, in the order of the layout, lie in one buffer as it says."""
+    first = weights[0]
     address, begin, size = first.data_ptr(), first.storage_offset(), first.element_size()
-    packed = all(
+    return all(
         # Both, for two buffers may lie side by side by chance.
         w.data_ptr() == address + slot.offset * size
         and w.storage_offset() == begin + slot.offset
         and w.is_contiguous()
-        for slot, w in zip(layout.slots, weights, strict=True)
+        for slot, w in zip(layout_of(d).slots, weights, strict=True)
     )
-    if packed:
-        return first.detach().as_strided((layout.size,), (1,))
+
+
+def flat_weights(d: RNNDescriptor, weights: Sequence[Tensor]) -> Tensor:
+    """``[layout.size]``, never stale: addresses are compared at each call."""
+    if lie_flat(d, weights):
+        return weights[0].detach().as_strided((layout_of(d).size,), (1,))
     return torch.cat([w.detach().reshape(-1) for w in weights])
 
 
