@@ -229,14 +229,37 @@ def test_the_short_way_gives_the_bits_of_the_general_way(cell, made, batch_first
     x = torch.randn(T, B, descriptor.input_size, device="cuda")
     h = torch.randn(descriptor.num_pseudo_layers, T if batch_first else B, H, device="cuda")
     layers_of = weights.by_layer()
-    for state in (None, (h, h.flip(0)) if cell == "lstm" else h):
+    for state in (None, (h, h.flip(0).contiguous()) if cell == "lstm" else h):
         with torch.no_grad():
             quick = quick_call(descriptor, layers_of, x, state, batch_first)
             assert quick is not None
             expected = rnn_forward(descriptor, weights, x, state, batch_first=batch_first, backend="cudnn")
             assert_bitwise(expected, quick)
             assert_bitwise(expected, rnn_forward(descriptor, weights, x, state, batch_first=batch_first))
-        assert quick_call(descriptor, layers_of, x, state, batch_first) is None  # weights want a gradient
+
+
+@pytest.mark.parametrize("frozen", ["nothing", "state", "weights", "x"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_the_short_way_gives_the_gradients_of_the_general_way(cell, frozen):
+    descriptor = RNNDescriptor(cell, I, H, num_layers=2, bidirectional=True)
+    weights = RNNWeights.init(descriptor, device="cuda").requires_grad_(frozen != "weights")
+    x = torch.randn(T, B, I, device="cuda", requires_grad=frozen != "x")
+    h, c = (torch.randn(4, B, H, device="cuda", requires_grad=frozen != "state") for _ in range(2))
+    for state in (None, (h, c) if cell == "lstm" else h):
+        leaves = [t for t in (x, weights.flat, *([] if state is None else [h, c])) if t.requires_grad]
+        runs = []
+        for backend in ("auto", "cudnn"):  # by name is the general way
+            output, after = rnn_forward(descriptor, weights, x, state, backend=backend)
+            for total in (
+                output.sum(),
+                after.h.square().sum() + output[0].sum(),
+                sum(s.sum() for s in after if s is not None),
+            ):
+                found = torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)
+                runs.append([output, *found])
+        assert_bitwise(runs[:3], runs[3:])
+    slope = torch.autograd.grad(rnn_forward(descriptor, weights, x)[0].sum(), leaves[0], create_graph=True)[0]
+    assert slope.requires_grad
 
 
 def test_what_the_short_way_leaves_alone():
@@ -250,7 +273,6 @@ def test_what_the_short_way_leaves_alone():
     assert quick_call(descriptor, own, x.double(), None, False) is None
     assert quick_call(descriptor, own, x[..., :2], None, False) is None
     assert quick_call(descriptor, own, x.transpose(0, 1), None, False) is None
-    assert quick_call(descriptor, own, x.requires_grad_(), None, False) is None
     for state in (
         h,
         (h, None),
@@ -259,9 +281,9 @@ def test_what_the_short_way_leaves_alone():
         (h.cpu(), h.cpu()),
         (h, h, h),
     ):
-        assert quick_call(descriptor, own, x.detach(), state, False) is None
+        assert quick_call(descriptor, own, x, state, False) is None
     with pytest.raises(ValueError, match="The last axis holds the features"):
-        rnn_forward(descriptor, weights, x[..., :2].detach().contiguous())
+        rnn_forward(descriptor, weights, x[..., :2].contiguous())
 
 
 @pytest.mark.parametrize("given", [{}, {"lengths": [3, 7, 0, 5]}, FLAGS["holes and resets"]], ids=str)
@@ -289,6 +311,32 @@ def test_the_same_call_gives_the_same_bits_and_a_graph_may_be_walked_twice(cell)
         runs.append([output, *torch.autograd.grad(output.sum(), [x, weights.flat])])
     for run in runs[1:]:
         assert_bitwise(runs[0], run)
+
+
+@pytest.mark.parametrize("backend", ["cudnn", "aten", "reference"])
+@pytest.mark.parametrize("given", ALL)
+def test_gradients_of_what_many_runs_share_have_the_same_bits_twice(given, backend):
+    descriptor = RNNDescriptor("lstm", I, H, num_layers=2, bidirectional=True)
+    for states in ("last", "all"):
+        runs = [
+            results(descriptor, "cuda", backend, dtype=torch.float32, return_states=states, **ALL[given])
+            for _ in range(4)
+        ]
+        for run in runs[1:]:
+            assert_bitwise(runs[0], run)
+
+
+def test_torchs_own_operations_stand_in_where_the_library_cannot_be_bound(monkeypatch):
+    descriptor = RNNDescriptor("gru", I, H, num_layers=2, bidirectional=True)
+    expected = [results(descriptor, "cuda", "auto", **ALL[given]) for given in ALL]
+    for module in (cudnn.backend, cudnn.quick):
+        monkeypatch.setattr(module, "why_missing", lambda: "it is Sunday")
+    cudnn.quick._prepare.cache_clear()
+    assert_same(expected, [results(descriptor, "cuda", "auto", **ALL[given]) for given in ALL])
+    told = explain(descriptor, torch.randn(T, B, I, device="cuda"))
+    assert (told.backend, told.how) == ("aten", "layer 0: dense, layer 1: dense")
+    assert told.reasons["cudnn"] == "it is Sunday"
+    cudnn.quick._prepare.cache_clear()
 
 
 @pytest.mark.parametrize("given", [{"lengths": [3, 7, 0, 5]}, FLAGS["holes and resets"]], ids=str)

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ..steps import cuts_of, on_device, on_host, real_steps
+from ..steps import on_device, on_host, real_steps
 from .base import Request, ResetTo
 from .order import Order
+from .runs import Runs, find_runs
 
 __all__ = ["Plan", "dense_plan", "packed_plan", "plan_on_host"]
 
@@ -40,19 +41,6 @@ class Plan(NamedTuple):
     row: Tensor | None
     given: tuple[Tensor, Tensor] | None
     run: tuple[Tensor, Tensor] | None
-
-    def to(self, device: torch.device) -> Plan:
-        """The plan with its indices on *device*, all in one copy."""
-        if self.place is None:
-            return self
-        assert self.row is not None
-        assert self.run is not None
-        given = () if self.given is None else self.given
-        indices = [self.place, self.row, *self.run, *given]
-        moved = on_device(torch.cat(indices), device)
-        place, row, *rest = moved.split([len(t) for t in indices])  # type: ignore[no-untyped-call]  # torch's own gap
-        starts = (rest[2].bool(), rest[3].bool()) if given else None
-        return self._replace(place=place, row=row, run=(rest[0], rest[1]), given=starts)
 
     def orders(self, directions: int) -> tuple[Order, ...]:
         """The walks forward and, of two directions, backward."""
@@ -80,7 +68,7 @@ class Plan(NamedTuple):
         """The state ``[B, S]`` that each run starts from, ``[R, S]``."""
         if self.row is None:
             return state
-        state = state.index_select(0, self.row)
+        state = state[self.row]  # not index_select, whose gradient adds up in any order on a GPU
         return state if self.given is None else state.masked_fill(~self.given[direction][:, None], 0)
 
     def final(self, last: Tensor, state: Tensor, direction: int) -> Tensor:
@@ -104,7 +92,7 @@ class Plan(NamedTuple):
         latest = _nearest(steps, backward=bool(direction))
         latest = latest.flip(0) if direction else latest  # [T, B], -1 before the first real step
         padded = after.new_zeros(total, after.shape[1]).index_copy(0, self.place, after)
-        held = padded.index_select(0, latest.clamp(min=0).flatten()).view(*latest.shape, -1)
+        held = padded[latest.clamp(min=0)]  # [T, B, S]; not index_select, as above
         return torch.where((latest < 0)[:, :, None], state, held)
 
 
@@ -141,70 +129,93 @@ def packed_plan(request: Request) -> Plan:
     """The plan of a request with gaps or resets, made where x lies."""
     device = request.x.device
     resets = None if request.resets is None else on_device(request.resets, device)
-    return _plan(request, request.real(), resets)
+    return _lay_out(request, find_runs(request.real(), resets))
 
 
 def plan_on_host(request: Request) -> Plan:
-    """The same plan, made on the host and moved in one copy: a GPU would take dozens of tiny kernels."""
+    """The same plan, made on the host from one copy of the flags; a GPU only spreads it out, and nobody waits for it."""
     real, resets = (None if t is None else on_host(t) for t in (request.mask, request.resets))
     if request.lengths is not None:
         real = real_steps(request.lengths, len(request.x))
-    return _plan(request, real, resets).to(request.x.device)
+    return _lay_out(request, find_runs(real, resets))
 
 
-def _plan(request: Request, real: Tensor | None, resets: Tensor | None) -> Plan:
-    """The plan of flags ``[T, B]``, made where these lie."""
-    steps = request.x.shape[0]
-    there = _all_true(request, resets) if real is None else real
-    place = there.t().flatten().nonzero().squeeze(1)  # [N] b * T + t: row after row, time within it
-    row = torch.div(place, max(steps, 1), rounding_mode="floor")  # [N]
-    opens = torch.ones_like(row, dtype=torch.bool)
-    opens[1:] = row[1:] != row[:-1]
-    cut = torch.zeros_like(opens)
-    if resets is not None:
-        cut = cuts_of(resets, real).t().flatten()[place]
-    return _lay_out(request, place, row, opens, cut)
+class _Indices(NamedTuple):
+    """What a plan is made of, small beside N but for *spots*.
+
+    Attributes:
+        row, run_forward, run_backward, given_forward, given_backward: as in :class:`Plan`.
+        first: ``[R]`` as in :class:`Runs`, longest run first.
+        sizes: ``[T']`` runs of each packed step.
+        spots: as in :class:`Runs`.
+    """
+
+    row: Tensor
+    run_forward: Tensor
+    run_backward: Tensor
+    given_forward: Tensor | None
+    given_backward: Tensor | None
+    first: Tensor
+    sizes: Tensor
+    spots: Tensor | None
+
+    def to(self, device: torch.device) -> _Indices:
+        """The same on *device*, in one copy."""
+        if self.row.device == device:
+            return self
+        there = [t for t in self if t is not None]
+        copy = on_device(torch.cat(there), device)
+        moved = iter(copy.split([len(t) for t in there]))  # type: ignore[no-untyped-call]  # torch's own gap
+        return _Indices(*(None if t is None else next(moved).to(t.dtype) for t in self))  # type: ignore[arg-type]  # None as before
 
 
-def _all_true(request: Request, like: Tensor | None) -> Tensor:
-    device = request.x.device if like is None else like.device
-    return torch.ones(request.x.shape[:2], dtype=torch.bool, device=device)
-
-
-def _lay_out(request: Request, place: Tensor, row: Tensor, opens: Tensor, cut: Tensor) -> Plan:
-    """Cuts the real steps into runs, sorts them and lays them side by side."""
+def _lay_out(request: Request, runs: Runs) -> Plan:
+    """Lays the runs side by side, longest first."""
     steps, batch = request.x.shape[:2]
-    total = len(place)
-    begins = opens | cut
-    first = begins.nonzero().squeeze(1)  # [R] first real step of each run
-    runs = len(first)
-    length = torch.diff(first, append=first.new_full((1,), total))
+    indices = _sort(request, runs)
+    sizes = indices.sizes.tolist()
+    indices = indices.to(request.x.device)
+    given = None
+    if indices.given_forward is not None and indices.given_backward is not None:
+        given = (indices.given_forward, indices.given_backward)
+    run = (indices.run_forward, indices.run_backward)
+    return Plan(steps, batch, sizes, _place(indices, steps, batch, runs.total), indices.row, given, run)
+
+
+def _sort(request: Request, runs: Runs) -> _Indices:
+    """The runs by their lengths, which of them end each row, and which start from the caller's state."""
+    batch, count = request.x.shape[1], len(runs.first)
+    length = torch.diff(runs.first, append=runs.first.new_full((1,), runs.total))
     order = torch.sort(length, descending=True, stable=True).indices
     rank = torch.empty_like(order)
-    rank[order] = torch.arange(runs, device=rank.device)
-    # sizes[p]: runs longer than p
-    sizes = runs - torch.bincount(length, minlength=1).cumsum(0)[:-1]
-    offset = sizes.cumsum(0) - sizes
-    run = begins.cumsum(0) - 1  # [N] run of each real step
-    packed = offset[torch.arange(total, device=run.device) - first[run]] + rank[run]
-    time_major = (place - row * steps) * batch + row
-    at = torch.empty_like(place).scatter_(0, packed, time_major)
-    from_reset = cut[first]
-    row_of_run, head = row[first], opens[first]
-    tail = torch.ones_like(head)
-    tail[:-1] = head[1:]
-    given = None
-    if request.resets is not None and request.reset_to is ResetTo.ZEROS:
-        given = ((head & ~from_reset)[order], tail[order])
-    return Plan(
-        num_steps=steps,
-        batch_size=batch,
-        sizes=sizes.tolist(),
-        place=at,
-        row=row_of_run[order],
-        given=given,
-        run=(_scatter(rank, row_of_run, tail, batch), _scatter(rank, row_of_run, head, batch)),
+    rank[order] = torch.arange(count, device=rank.device)
+    tail = torch.ones_like(runs.head)
+    tail[:-1] = runs.head[1:]
+    zeros = request.resets is not None and request.reset_to is ResetTo.ZEROS
+    return _Indices(
+        row=runs.row[order],
+        run_forward=_scatter(rank, runs.row, tail, batch),
+        run_backward=_scatter(rank, runs.row, runs.head, batch),
+        given_forward=(runs.head & ~runs.cut)[order] if zeros else None,
+        given_backward=tail[order] if zeros else None,
+        first=runs.first[order],
+        sizes=count - torch.bincount(length, minlength=1).cumsum(0)[:-1],  # at p, runs longer than p
+        spots=runs.spots,
     )
+
+
+def _place(indices: _Indices, steps: int, batch: int, total: int) -> Tensor:
+    """``[N]``, the position ``t * B + b`` of each packed row, by operations that read no value."""
+    sizes = indices.sizes
+    numbers = torch.arange(len(sizes), device=sizes.device)
+    step = torch.repeat_interleave(numbers, sizes, output_size=total)  # [N] within its run
+    offset = sizes.cumsum(0) - sizes
+    slot = torch.arange(total, device=sizes.device) - offset[step]
+    nth = indices.first[slot] + step  # as runs count real steps
+    if indices.spots is not None:
+        return indices.spots[nth]
+    row = torch.div(nth, steps, rounding_mode="floor")
+    return (nth - row * steps) * batch + row
 
 
 def _scatter(ranks: Tensor, rows: Tensor, chosen: Tensor, batch: int) -> Tensor:

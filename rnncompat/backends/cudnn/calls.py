@@ -20,8 +20,8 @@ class Inputs(NamedTuple):
 
     Attributes:
         x: ``[T, B, I]``, finite where a row has ended, or packed ``[N, I]``.
-        h: ``[L*D, B, P or H]``; None for zeros, in a call without gradients.
-        c: ``[L*D, B, H]``, or None for zeros there and where the cell has none.
+        h: ``[L*D, B, P or H]``; None for zeros.
+        c: ``[L*D, B, H]``; None for zeros, and where the cell has none.
         flat: every weight, in the order of the layout; for a forward call, any tensor that begins where they do.
     """
 
@@ -78,14 +78,23 @@ def forward(given: Inputs, mode: ForwardMode) -> Outputs:
 
 
 def backward_data(
-    given: Inputs, made: Outputs, dy: Tensor, dh: Tensor, dc: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """``(dx, dh, dc)``; it writes into the reserve, which the gradients of the weights then read."""
+    given: Inputs, made: Outputs, dy: Tensor, dh: Tensor | None, dc: Tensor | None, states: bool
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """``(dx, dh, dc)``; it writes into the reserve, which the gradients of the weights then read.
+
+    Args:
+        given: what the forward call read.
+        made: what it made.
+        dy: gradient of y.
+        dh: that of the final h; None for zeros.
+        dc: that of the final c; None for zeros.
+        states: whether the gradients of the initial states are wanted; else they are None.
+    """
     network, shape, x = given.network, given.shape, given.x
-    assert given.h is not None
     workspace_size, reserve_size = shape.memory[ForwardMode.TRAINING]
-    dx, dh_before = torch.empty_like(x), torch.empty_like(given.h)
-    dc_before = None if given.c is None else torch.empty_like(given.c)
+    dx = torch.empty_like(x)
+    dh_before = x.new_empty(shape.h.sizes) if states else None
+    dc_before = x.new_empty(shape.c.sizes) if states and network.descriptor.has_cell_state else None
     workspace = _bytes(workspace_size, x)
     call(
         "cudnnRNNBackwardData_v8",
@@ -98,9 +107,9 @@ def backward_data(
         shape.x.address,
         dx.data_ptr(),
         shape.h.address,
-        given.h.data_ptr(),
-        dh.data_ptr(),
-        dh_before.data_ptr(),
+        _address(given.h),
+        _address(dh),
+        _address(dh_before),
         shape.c.address,
         _address(given.c),
         _address(dc),

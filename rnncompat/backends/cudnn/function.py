@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ...descriptor import RNNDescriptor
 from ...layout import layout_of
 from ...state import RNNState
 from ...steps import on_device
@@ -19,10 +20,10 @@ from ..reference import ReferenceBackend
 from .calls import Inputs, Outputs, backward_data, backward_weights, forward
 from .choice import algorithm_of, math_of
 from .enums import ForwardMode
-from .network import network_for, shape_for
+from .network import Told, tell
 from .rows import Rows
 
-__all__ = ["run", "run_plainly"]
+__all__ = ["run", "run_plainly", "run_told"]
 
 
 _graph_is_kept: Callable[[], bool] = getattr(
@@ -38,34 +39,26 @@ def run(request: Request, rows: Rows) -> Result:
         request: x is as *rows* gives it to cuDNN, finite where a row has ended; *rows* has the lengths.
         rows: how the batch lies.
     """
-    d = request.descriptor
-    weights = in_layout_order(d, request.weights)
+    x = request.x.contiguous()
     h, c = (None if s is None else s.contiguous() for s in request.state)
-    assert h is not None
-    leaves = [request.x.contiguous(), h, c, *weights]
-    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in leaves):
-        y, h_after, c_after = _Recorded.apply(request, rows, *leaves)  # type: ignore[no-untyped-call]  # torch's gap
+    how = (algorithm_of(request), math_of(x.dtype), rows.layout)
+    told = tell(request.descriptor, (x.dtype, x.device), how, rows.steps, rows.batch, rows.lengths)
+    return run_told(request._replace(x=x), rows, told, h, c)
+
+
+def run_told(request: Request, rows: Rows, told: Told, h: Tensor | None, c: Tensor | None) -> Result:
+    """As :func:`run`, x and the states *h* and *c* being contiguous; None for zeros."""
+    leaves = (request.x, h, c, *in_layout_order(request.descriptor, request.weights))
+    if torch.is_grad_enabled() and any([t is not None and t.requires_grad for t in leaves]):  # noqa: C419  # 1 µs less
+        y, h_after, c_after = _Recorded.apply(request, rows, told, *leaves)  # type: ignore[no-untyped-call]  # torch's gap
     else:
-        given = _inputs(request, rows, *leaves)
-        y, h_after, c_after, _ = _whole(given, ForwardMode.INFERENCE)
+        y, h_after, c_after, _ = _whole(_inputs(told, *leaves), ForwardMode.INFERENCE)
     return Result(y, RNNState(h_after, c_after))
 
 
-def _inputs(
-    request: Request,
-    rows: Rows,
-    x: Tensor | None,
-    h: Tensor | None,
-    c: Tensor | None,
-    *weights: Tensor | None,
-) -> Inputs:
-    """The tensors of a call beside what cuDNN was told of their sizes."""
-    assert x is not None
-    assert h is not None
-    d = request.descriptor
-    network = network_for(d, x.dtype, x.device, algorithm_of(request), math_of(x.dtype), rows.layout)
-    shape = shape_for(network, rows.steps, rows.batch, rows.lengths)
-    return Inputs(network, shape, x, h, c, flat_weights(d, weights))  # type: ignore[arg-type]  # there are no gaps
+def _inputs(told: Told, x: Any, h: Tensor | None, c: Tensor | None, *weights: Any) -> Inputs:
+    """The tensors of a call, the weights in one."""
+    return Inputs(*told, x, h, c, flat_weights(told.network.descriptor, weights))
 
 
 def _whole(given: Inputs, mode: ForwardMode) -> Outputs:
@@ -74,10 +67,12 @@ def _whole(given: Inputs, mode: ForwardMode) -> Outputs:
     if not given.shape.empty:
         return made
     empty = _empty_rows(given)
-    return made._replace(
-        h=torch.where(empty, given.h, made.h),  # type: ignore[arg-type]  # a state that is given
-        c=None if made.c is None or given.c is None else torch.where(empty, given.c, made.c),
-    )
+    return made._replace(h=_kept(empty, given.h, made.h), c=_kept(empty, given.c, made.c))
+
+
+def _kept(empty: Tensor, own: Tensor | None, made: Any) -> Any:
+    """What rows without a step had, zeros if None, where cuDNN made zeros."""
+    return made if own is None or made is None else torch.where(empty, own, made)
 
 
 def _empty_rows(given: Inputs) -> Tensor:
@@ -94,48 +89,44 @@ class _Recorded(torch.autograd.Function):
         ctx: Any,
         request: Request,
         rows: Rows,
+        told: Told,
         x: Tensor,
-        h: Tensor,
+        h: Tensor | None,
         c: Tensor | None,
         *weights: Tensor,
     ) -> tuple[Tensor | None, ...]:
-        made = _whole(_inputs(request, rows, x, h, c, *weights), ForwardMode.TRAINING)
+        made = _whole(_inputs(told, x, h, c, *weights), ForwardMode.TRAINING)
         ctx.request = request._replace(x=None, weights=(), state=None)  # type: ignore[arg-type]  # they are saved below
-        ctx.rows = rows
+        ctx.rows, ctx.told = rows, told
+        ctx.set_materialize_grads(False)  # cuDNN takes none for zeros
         ctx.save_for_backward(x, h, c, made.y, made.reserve, *weights)
         return made.y, made.h, made.c
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Any, ...]:
         x, h, c, y, reserve, *weights = ctx.saved_tensors
-        needs = ctx.needs_input_grad[2:]
+        needs = ctx.needs_input_grad[3:]
         if torch.is_grad_enabled() or batched(grads):  # create_graph=True, is_grads_batched=True
-            return None, None, *_again(ctx.request, ctx.rows, [x, h, c, *weights], grads, needs)
-        given = _inputs(ctx.request, ctx.rows, x, h, c, *weights)
+            return None, None, None, *_again(ctx.request, ctx.rows, [x, h, c, *weights], grads, needs)
+        given = _inputs(ctx.told, x, h, c, *weights)
         # The calls write into the reserve, and a graph that is kept may be walked again.
         made = Outputs(y, h, c, reserve.clone() if _graph_is_kept() else reserve)
-        return None, None, *_gradients(given, made, grads, any(needs[3:]))
+        return None, None, None, *_gradients(given, made, grads, needs)
 
 
 def _gradients(
-    given: Inputs, made: Outputs, grads: tuple[Tensor | None, ...], weights: bool
+    given: Inputs, made: Outputs, grads: tuple[Tensor | None, ...], needs: tuple[bool, ...]
 ) -> list[Tensor | None]:
-    """``dx, dh, dc`` and those of the weights, if they are wanted."""
-    likes = (made.y, given.h, given.c)
-    dy, dh, dc = (
-        None if like is None else torch.zeros_like(like) if grad is None else grad.contiguous()
-        for like, grad in zip(likes, grads, strict=True)
-    )
-    assert dy is not None
-    assert dh is not None
-    dx, dh_before, dc_before = backward_data(given, made, dy, dh, dc)
-    if given.shape.empty:
+    """``dx, dh, dc`` and those of the weights, the latter if any of them is wanted."""
+    dy, dh, dc = (None if grad is None else grad.contiguous() for grad in grads)
+    dy = torch.zeros_like(made.y) if dy is None else dy
+    dx, dh_before, dc_before = backward_data(given, made, dy, dh, dc, states=needs[1] or needs[2])
+    if given.shape.empty and dh_before is not None:
         empty = _empty_rows(given)
-        dh_before = torch.where(empty, dh, dh_before)
-        dc_before = None if dc is None or dc_before is None else torch.where(empty, dc, dc_before)
+        dh_before, dc_before = _kept(empty, dh, dh_before), _kept(empty, dc, dc_before)
     d = given.network.descriptor
     none: list[Tensor | None] = [None] * len(layout_of(d).slots)
-    parts = split_gradient(d, backward_weights(given, made)) if weights else none
+    parts = split_gradient(d, backward_weights(given, made)) if any(needs[3:]) else none
     return [dx, dh_before, dc_before, *parts]
 
 
@@ -152,7 +143,8 @@ def _again(
         leaves: list[Any] = [None if t is None else t.view_as(t) for t in tensors]
         x, h, c, *weights = leaves
         layers = group_by_layer(layout_of(request.descriptor), weights)
-        result = run_plainly(request._replace(x=x, weights=layers, state=RNNState(h, c)), rows)
+        state = _full(request.descriptor, rows, x, h, c)
+        result = run_plainly(request._replace(x=x, weights=layers, state=state), rows)
     values = (result.output, *result.state)
     pairs = [(v, g) for v, g in zip(values, grads, strict=True) if v is not None and g is not None]
     wanted = [t for t, needed in zip(leaves, needs, strict=True) if needed]
@@ -161,6 +153,13 @@ def _again(
     )
     left = iter(found)
     return [next(left) if needed else None for needed in needs]
+
+
+def _full(d: RNNDescriptor, rows: Rows, x: Tensor, h: Tensor | None, c: Tensor | None) -> RNNState:
+    """The state that was given, with zeros for what was not."""
+    lead = (d.num_pseudo_layers, rows.batch)
+    h = x.new_zeros(*lead, d.state_size) if h is None else h
+    return RNNState(h, x.new_zeros(*lead, d.hidden_size) if c is None and d.has_cell_state else c)
 
 
 def run_plainly(request: Request, rows: Rows) -> Result:

@@ -28,6 +28,8 @@ def handle(device: torch.device) -> int:
     made = _handles.by_device.get(index)
     if made is None:
         made = _handles.by_device[index] = create("")
+        # While a CUDA graph is captured the definition may have to run, and no handle of cuBLAS can be made then.
+        torch.cuda.current_blas_handle()  # type: ignore[no-untyped-call]  # torch's own gap
     stream: int = torch._C._cuda_getCurrentRawStream(index)  # the public form makes an object a call
     if _handles.streams.get(index) != stream:
         call("cudnnSetStream", made, stream)

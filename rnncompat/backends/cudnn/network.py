@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from ctypes import Array, byref, c_int, c_size_t, c_uint64
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 
@@ -30,7 +31,7 @@ from .enums import (
 from .handle import handle
 from .library import call, create
 
-__all__ = ["Network", "Shape", "network_for", "shape_for"]
+__all__ = ["Network", "Shape", "Told", "tell"]
 
 
 class Owned:
@@ -97,7 +98,7 @@ class Network:
 
 
 @lru_cache(maxsize=64)
-def network_for(
+def _network_for(
     d: RNNDescriptor,
     dtype: torch.dtype,
     device: torch.device,
@@ -189,6 +190,26 @@ class Shape:
 
 
 @lru_cache(maxsize=256)
-def shape_for(network: Network, steps: int, batch: int, lengths: tuple[int, ...] | None) -> Shape:
+def _shape_for(network: Network, steps: int, batch: int, lengths: tuple[int, ...] | None) -> Shape:
     """What *network* needs for a batch; *lengths* None where every row has T steps."""
     return Shape(network, steps, batch, lengths)
+
+
+class Told(NamedTuple):
+    """All that cuDNN was told before a call."""
+
+    network: Network
+    shape: Shape
+
+
+def tell(
+    d: RNNDescriptor,
+    x: tuple[torch.dtype, torch.device],
+    how: tuple[Algorithm, MathType, Layout],
+    steps: int,
+    batch: int,
+    lengths: tuple[int, ...] | None,
+) -> Told:
+    """What cuDNN must be told of a network, the dtype and device of its data, how it runs, and a batch."""
+    network = _network_for(d, *x, *how)
+    return Told(network, _shape_for(network, steps, batch, lengths))
