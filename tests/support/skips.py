@@ -15,6 +15,8 @@ import torch
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from rnncompat.backends.cudnn.library import why_missing
+
 
 class Skip(NamedTuple):
     """Tests that need something not everybody has."""
@@ -26,6 +28,7 @@ class Skip(NamedTuple):
 
 CAPABILITIES = {
     "an NVIDIA GPU": torch.cuda.is_available,
+    "cuDNN": lambda: why_missing() is None,
     "a C++ compiler": lambda: shutil.which(os.environ.get("CXX", "g++")) is not None,
     "int8 kernels": lambda: bool(set(torch.backends.quantized.supported_engines) - {"none"}),
     "tox": lambda: "TOX_ENV_NAME" in os.environ,
@@ -43,6 +46,7 @@ ENVIRONMENT = "tests/test_environment.py::"
 ECOSYSTEM = "tests/ecosystem/"
 
 SKIPS = (
+    Skip("tests/test_cudnn_setters.py::", "cuDNN", "this torch comes without cuDNN 9"),
     Skip(ENVIRONMENT + "test_torch_is_the_one", "tox", "not run by tox, so no name promises anything"),
     Skip(ENVIRONMENT + "test_python_is_the_one", "tox", "not run by tox, so no name promises anything"),
     Skip(ENVIRONMENT + "test_the_built_wheel", "tox", "not run by tox, so no wheel need be there"),

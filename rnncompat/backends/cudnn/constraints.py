@@ -1,16 +1,17 @@
 """What cuDNN cannot do, asked before it is called: its own messages say little or nothing.
 
-The rules were measured on cuDNN 9.19; each names its reason in words.
+The rules were measured on cuDNN 9.0 to 9.28; each names its reason in words.
 """
 
 from __future__ import annotations
 
-import struct
+from ctypes import c_float
 
 import torch
 
 from ...descriptor import Bias, RNNDescriptor
 from ..base import Algorithm
+from .library import version, words
 
 __all__ = ["MOST_STEPS", "why_not"]
 
@@ -21,6 +22,10 @@ _WIDEST = {  # hidden size up to which a persistent kernel exists, by gates
     Algorithm.PERSIST_STATIC: {1: 2048, 3: 1536, 4: 1536},
     Algorithm.PERSIST_STATIC_SMALL_H: {1: 256, 3: 128, 4: 128},  # as its backward pass has it
 }
+_SINCE = {torch.bfloat16: 91300}
+"""The cuDNN that a dtype came with."""
+
+_MOST_FEATURES = 2**31 - 1
 
 
 def why_not(d: RNNDescriptor, dtype: torch.dtype, algorithm: Algorithm, dense: bool) -> str | None:
@@ -32,27 +37,35 @@ def why_not(d: RNNDescriptor, dtype: torch.dtype, algorithm: Algorithm, dense: b
         algorithm: never ``"auto"``.
         dense: whether every row has T steps.
     """
-    if dtype is torch.float64 and any(_rounded(bound) != bound for bound in d.cell_clip or ()):
+    reason = _never(d, dtype)
+    if reason is not None or algorithm is Algorithm.STANDARD:
+        return reason
+    return _not_persistent(d, dtype, algorithm, dense) or _too_wide(d, algorithm)
+
+
+def _never(d: RNNDescriptor, dtype: torch.dtype) -> str | None:
+    """What no algorithm can."""
+    needed = _SINCE.get(dtype, 0)
+    if 0 < version() < needed:
+        return f"cuDNN {words(version())} has no {_name(dtype)}, which came with {words(needed)}"
+    if dtype is torch.float64 and any(c_float(bound).value != bound for bound in d.cell_clip or ()):
         return f"cuDNN keeps the bounds of a clip in float32, where {d.cell_clip} would be rounded"
-    if algorithm is Algorithm.STANDARD:
-        return None
-    name = algorithm.value
+    if d.input_size > _MOST_FEATURES:
+        return f"cuDNN takes up to {_MOST_FEATURES} features, and input_size is {d.input_size}"
+    return None
+
+
+def _not_persistent(d: RNNDescriptor, dtype: torch.dtype, algorithm: Algorithm, dense: bool) -> str | None:
+    name, dynamic = algorithm.value, algorithm is Algorithm.PERSIST_DYNAMIC
     found = (
-        (algorithm is Algorithm.PERSIST_DYNAMIC, f"{name!r} is not built here yet"),
         (not dense, f"cuDNN's {name!r} has no lengths"),
         (d.bias is not Bias.DOUBLE, f"cuDNN's {name!r} has double bias only"),
         (d.proj_size > 0, f"cuDNN's {name!r} has no projection"),
-        (dtype is torch.float64, f"cuDNN's {name!r} has no float64"),
+        (dtype is torch.float64 and not dynamic, f"cuDNN's {name!r} has no float64"),
         (dtype is torch.bfloat16, f"cuDNN's {name!r} has no bfloat16 and would run another without a word"),
+        (dynamic, f"{name!r} is not built here yet"),
     )
-    reason = next((text for applies, text in found if applies), None)
-    return reason or _too_wide(d, algorithm)
-
-
-def _rounded(bound: float) -> float:
-    """The float32 nearest to *bound*."""
-    (value,) = struct.unpack("f", struct.pack("f", bound))
-    return float(value)
+    return next((text for applies, text in found if applies), None)
 
 
 def _too_wide(d: RNNDescriptor, algorithm: Algorithm) -> str | None:
@@ -60,3 +73,7 @@ def _too_wide(d: RNNDescriptor, algorithm: Algorithm) -> str | None:
     if d.hidden_size <= widest:
         return None
     return f"cuDNN's {algorithm.value!r} takes H up to {widest} for this cell, and H is {d.hidden_size}"
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

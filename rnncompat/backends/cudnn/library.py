@@ -25,10 +25,11 @@ import torch
 
 from ...errors import RNNCompatError
 
-__all__ = ["CudnnError", "call", "create", "why_missing"]
+__all__ = ["CudnnError", "call", "create", "version", "why_missing", "words"]
 
 _P = c_void_p
 _NAME = "libcudnn.so.9"
+_OLDEST = 90000
 
 _SIGNATURES: dict[str, list[Any]] = {
     "cudnnCreate": [_P],
@@ -62,16 +63,28 @@ class CudnnError(RNNCompatError, RuntimeError):
 @lru_cache(maxsize=1)
 def _load() -> tuple[Any, str | None]:
     """The library, or None and the reason why there is none."""
-    if not torch.backends.cudnn.is_available():  # type: ignore[no-untyped-call]  # torch's own gap
+    if torch.version.cuda is None or not torch.backends.cudnn.is_available():  # type: ignore[no-untyped-call]  # torch's own gap
         return None, "torch has no cuDNN here"
-    torch.backends.cudnn.version()  # type: ignore[no-untyped-call]  # makes torch load it, so that the name below finds that very copy
     try:
+        # This makes torch load it, so that the name below finds that very copy.
+        found = torch.backends.cudnn.version()  # type: ignore[no-untyped-call]  # torch's own gap
+        if found is not None and found < _OLDEST:
+            return None, f"torch has cuDNN {words(found)} here, and it needs {words(_OLDEST)} or newer"
         library = ctypes.CDLL(_NAME)
-        for name, arguments in _SIGNATURES.items():
-            function = getattr(library, name)
-            function.argtypes, function.restype = arguments, c_int
-    except (OSError, AttributeError) as error:
-        return None, f"{_NAME} cannot be bound: {error}"
+    except (OSError, RuntimeError) as error:  # RuntimeError: of torch, where it finds one that is not its own
+        return None, f"cuDNN cannot be loaded: {str(error).strip()}"
+    return _bind(library)
+
+
+def _bind(library: Any) -> tuple[Any, str | None]:
+    """The library with the types of its functions, or None and what it lacks."""
+    library.cudnnGetVersion.argtypes, library.cudnnGetVersion.restype = [], c_size_t
+    missing = [name for name in _SIGNATURES if not hasattr(library, name)]
+    if missing:
+        return None, f"cuDNN {words(library.cudnnGetVersion())} has no function {missing[0]}"
+    for name, arguments in _SIGNATURES.items():
+        function = getattr(library, name)
+        function.argtypes, function.restype = arguments, c_int
     library.cudnnGetErrorString.argtypes, library.cudnnGetErrorString.restype = [c_int], c_char_p
     return library, None
 
@@ -79,6 +92,24 @@ def _load() -> tuple[Any, str | None]:
 def why_missing() -> str | None:
     """None if the library is there, else the reason why not."""
     return _load()[1]
+
+
+@lru_cache(maxsize=1)
+def version() -> int:
+    """As cuDNN itself counts, 91002 for 9.10.2; 0 where there is none."""
+    library, _ = _load()
+    return 0 if library is None else int(library.cudnnGetVersion())
+
+
+def words(number: int) -> str:
+    """A version as people write it.
+
+    Example:
+        >>> words(91002), words(8902)
+        ('9.10', '8.9')
+    """
+    major, rest = divmod(number, 10000 if number >= _OLDEST else 1000)
+    return f"{major}.{rest // 100}"
 
 
 def call(name: str, *arguments: Any) -> None:

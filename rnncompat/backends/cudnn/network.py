@@ -47,6 +47,39 @@ class Owned:
             call(f"cudnnDestroy{self.kind}", self.address)
 
 
+def rnn_descriptor(
+    d: RNNDescriptor,
+    dtype: torch.dtype,
+    algorithm: Algorithm,
+    math: MathType,
+    layout: Layout,
+    dropout: Owned,
+) -> Owned:
+    """What cuDNN is told of a network, and checks without a GPU; *dropout* must outlive it."""
+    made = Owned("RNNDescriptor")
+    call(
+        "cudnnSetRNNDescriptor_v8",
+        made.address,
+        ALGORITHMS[algorithm],
+        CELL_MODES[d.cell],
+        BIAS_MODES[d.bias],
+        int(d.bidirectional),
+        INPUT_MODES[d.input_mode],
+        DATA_TYPES[dtype],
+        PRECISIONS[dtype],
+        math,
+        d.input_size,
+        d.hidden_size,
+        d.state_size,  # projSize; H is off
+        d.num_layers,
+        dropout.address,
+        int(layout is not Layout.SEQ_MAJOR_PACKED),  # auxiliary flag: padded input and output
+    )
+    if d.cell_clip is not None:
+        call("cudnnRNNSetClip_v9", made.address, ClipMode.MINMAX, *d.cell_clip)
+    return made
+
+
 class Network:
     """One network in one dtype by one algorithm, on one device.
 
@@ -68,27 +101,7 @@ class Network:
         self.data_type = DATA_TYPES[dtype]
         self.dropout = Owned("DropoutDescriptor")  # ours is drawn outside, so cuDNN's stays 0
         call("cudnnSetDropoutDescriptor", self.dropout.address, handle(device), 0.0, None, 0, c_uint64(0))
-        self.rnn = Owned("RNNDescriptor")
-        call(
-            "cudnnSetRNNDescriptor_v8",
-            self.rnn.address,
-            ALGORITHMS[algorithm],
-            CELL_MODES[d.cell],
-            BIAS_MODES[d.bias],
-            int(d.bidirectional),
-            INPUT_MODES[d.input_mode],
-            self.data_type,
-            PRECISIONS[dtype],
-            math,
-            d.input_size,
-            d.hidden_size,
-            d.state_size,  # projSize; H is off
-            d.num_layers,
-            self.dropout.address,
-            int(layout is not Layout.SEQ_MAJOR_PACKED),  # auxiliary flag: padded input and output
-        )
-        if d.cell_clip is not None:
-            call("cudnnRNNSetClip_v9", self.rnn.address, ClipMode.MINMAX, *d.cell_clip)
+        self.rnn = rnn_descriptor(d, dtype, algorithm, math, layout, self.dropout)
         size = c_size_t()
         call("cudnnGetRNNWeightSpaceSize", handle(device), self.rnn.address, byref(size))
         self.weight_bytes = size.value
