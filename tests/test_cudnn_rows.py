@@ -6,6 +6,7 @@ layout, one call a layer, stretches of long sequences, the states of every step.
 
 from __future__ import annotations
 
+import cudnn_rules
 import pytest
 import torch
 from cases import cases, examples
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from rnncompat import RNNDescriptor, RNNWeights
 from rnncompat.backends import ReturnStates
-from rnncompat.backends.cudnn import backend, function, layers, long, rows
+from rnncompat.backends.cudnn import backend, constraints, function, layers, long, rows
 from rnncompat.functional import Options, read_request
 
 
@@ -73,6 +74,15 @@ def agree(case, return_states, turned=False):
 @examples(150)
 def test_rows_are_handed_over_and_given_back(return_states, case, turned):
     agree(case, return_states, turned)
+
+
+@given(cases(), st.booleans(), st.sampled_from([90100, 90200]))
+@examples(150)
+def test_rows_without_a_step_where_cudnn_refuses_them(case, turned, version):
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (constraints, cudnn_rules):
+            patch.setattr(module, "version", lambda: version)
+        agree(case, "last", turned)
 
 
 @pytest.mark.parametrize("return_states", ["last", "all"])

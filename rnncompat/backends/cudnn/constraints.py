@@ -13,7 +13,7 @@ from ...descriptor import Bias, RNNDescriptor
 from ..base import Algorithm
 from .library import version, words
 
-__all__ = ["MOST_STEPS", "why_not"]
+__all__ = ["MOST_STEPS", "takes_empty_rows", "why_not"]
 
 MOST_STEPS = 65535
 """What one call takes; more run in stretches."""
@@ -25,6 +25,7 @@ _WIDEST = {  # hidden size up to which a persistent kernel exists, by gates
 _SINCE = {torch.bfloat16: 91300}
 """The cuDNN that a dtype came with."""
 
+_EMPTY_ROWS_SINCE = 90200
 _MOST_FEATURES = 2**31 - 1
 
 
@@ -41,6 +42,11 @@ def why_not(d: RNNDescriptor, dtype: torch.dtype, algorithm: Algorithm, dense: b
     if reason is not None or algorithm is Algorithm.STANDARD:
         return reason
     return _not_persistent(d, dtype, algorithm, dense) or _too_wide(d, algorithm)
+
+
+def takes_empty_rows() -> bool:
+    """Whether padded rows may be without a step, which cuDNN 9.1 refuses."""
+    return version() >= _EMPTY_ROWS_SINCE or not version()
 
 
 def _never(d: RNNDescriptor, dtype: torch.dtype) -> str | None:

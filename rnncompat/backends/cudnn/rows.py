@@ -16,7 +16,7 @@ from ...steps import on_device, real_steps
 from ..base import Request, ReturnStates
 from ..order import Order
 from ..plan import Plan, dense_plan, plan_on_host
-from .constraints import MOST_STEPS
+from .constraints import MOST_STEPS, takes_empty_rows
 from .enums import Layout
 
 __all__ = ["Rows", "rows_of"]
@@ -181,6 +181,9 @@ def rows_of(request: Request) -> Rows | None:
     if request.dense:
         return Rows(steps, batch, turned)
     if request.lengths is not None and request.resets is None and not apart:
-        return Padded(request, request.lengths, turned) if request.lengths.any() else None
+        if not request.lengths.any():
+            return None
+        if takes_empty_rows() or request.lengths.all():
+            return Padded(request, request.lengths, turned)
     plan = plan_on_host(request)
     return Planned(request, plan) if plan.sizes else None
