@@ -252,9 +252,8 @@ def main() -> None:
             continue
         other, ours, other_memory, our_memory = measure(row, 0.1 if options.quick else 0.5)
         missed = "missed" if other / ours < GOAL else ""
-        lines.append(
-            f"| {label} | {other:.4g} | {ours:.4g} | {other / ours:.2f} | {other_memory:.4g} | {our_memory:.4g} | {missed} |"
-        )
+        sizes = "| |" if row.captured else f"| {other_memory:.4g} | {our_memory:.4g} |"
+        lines.append(f"| {label} | {other:.4g} | {ours:.4g} | {other / ours:.2f} {sizes} {missed} |")
         print(lines[-1], flush=True)
     if options.markdown:
         options.markdown.write_text("\n".join(lines) + "\n", encoding="utf-8")

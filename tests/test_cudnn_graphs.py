@@ -110,14 +110,14 @@ def test_reduced_overhead_for_several_networks_in_one_process(kind):
 
 def test_reduced_overhead_with_lengths_that_change():
     torch._dynamo.reset()
-    module = rnncompat.GRU(8, 16).cuda()
+    module = rnncompat.GRU(8, 16).double().cuda()
     compiled = torch.compile(module, mode="reduce-overhead", fullgraph=True)
     with torch.no_grad():
         for lengths in ([3, 7, 0, 5], [7, 7, 7, 7], [0, 1, 2, 3], [5, 0, 0, 7]):
             torch.compiler.cudagraph_mark_step_begin()
-            x = torch.randn(T, B, 8, device="cuda")
+            x = torch.randn(T, B, 8, dtype=torch.float64, device="cuda")
             there = torch.tensor(lengths, device="cuda")
-            assert_same(module(x, lengths=lengths)[0], compiled(x, lengths=there)[0].clone(), 1e-5)
+            assert_same(module(x, lengths=lengths)[0], compiled(x, lengths=there)[0].clone())
 
 
 def captured(run, ready=None):
