@@ -20,7 +20,7 @@ def read_array(name: str, array: Any) -> Tensor:
         InvalidTypeError: torch cannot read it, or it holds no floating-point numbers.
     """
     try:
-        tensor = torch.as_tensor(array).detach()
+        tensor = torch.as_tensor(_readable(array)).detach()
     except (TypeError, ValueError, RuntimeError) as error:
         raise InvalidTypeError(
             f"{name} is a {type(array).__name__}, which torch cannot read: {error}."
@@ -28,6 +28,14 @@ def read_array(name: str, array: Any) -> Tensor:
     if not tensor.is_floating_point():
         raise InvalidTypeError(f"{name} has dtype {tensor.dtype}; expected a floating-point dtype.")
     return tensor
+
+
+def _readable(array: Any) -> Any:
+    """NumPy's view of what has one, as torch takes it: writable, of this machine's byte order, without steps back."""
+    if isinstance(array, Tensor) or not hasattr(array, "__array__"):
+        return array
+    values = array.__array__()
+    return values.astype(values.dtype.newbyteorder("="), order="C")
 
 
 def expect_shape(name: str, tensor: Tensor, shape: tuple[int, ...], meaning: str) -> None:
