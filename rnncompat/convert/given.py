@@ -9,7 +9,7 @@ from ..errors import InvalidValueError, UnsupportedError, bad_type
 from ..layout import layout_of
 from ..weights import RNNWeights
 
-__all__ = ["on_cpu", "refuse_options"]
+__all__ = ["on_cpu", "refuse_options", "said_dropout"]
 
 _OPTIONS: dict[str, tuple[str, Callable[[RNNDescriptor], bool]]] = {
     "num_layers": ("only one layer", lambda d: d.num_layers > 1),
@@ -61,3 +61,10 @@ def on_cpu(descriptor: RNNDescriptor, weights: RNNWeights) -> RNNWeights:
             f"weights are those of {weights.descriptor!r}; expected those of {descriptor!r}."
         )
     return RNNWeights(descriptor, weights.flat.detach().to(device="cpu", copy=True))
+
+
+def said_dropout(descriptor: RNNDescriptor) -> tuple[str, ...]:
+    """The entry of ``done`` for a format of weights alone: dropout changes no weight, and is lost on the way."""
+    return (
+        (f"left out dropout={descriptor.dropout}, which is not in the arrays",) if descriptor.dropout else ()
+    )

@@ -13,23 +13,18 @@ from typing import Any
 from torch import Tensor
 
 from ..descriptor import Bias, Cell, InputMode, RNNDescriptor
-from ..errors import InvalidValueError, bad_shape, bad_type, bad_value, check_choice
+from ..errors import InvalidValueError, bad_shape, bad_type, bad_value
 from ..layout import layout_of
 from ..weights import RNNWeights
 from .arrays import expect_one_dtype, expect_shape, read_array
 from .biases import said_both, with_both_biases
-from .given import on_cpu, refuse_options
+from .gates import tell_cell
+from .given import on_cpu, refuse_options, said_dropout
 from .result import Converted, Exported
 
 __all__ = ["from_torch", "to_torch"]
 
 _NAME = re.compile(r"(weight_ih|weight_hh|weight_hr|bias_ih|bias_hh)(_l\d+(_reverse)?)?")
-_CELLS: dict[int, tuple[Cell, ...]] = {
-    1: (Cell.RNN_RELU, Cell.RNN_TANH),
-    3: (Cell.GRU,),
-    4: (Cell.LSTM,),
-}
-"""The cells of each number of gates."""
 
 
 def from_torch(
@@ -94,8 +89,9 @@ def to_torch(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
     refuse_options(descriptor, "torch.nn", ("input_mode", "cell_clip"))
     own = on_cpu(descriptor, weights)
     if descriptor.bias is Bias.NONE:
-        return Exported(_in_torch_order(own), ())
-    return Exported(_in_torch_order(with_both_biases(own)), said_both(descriptor.bias))
+        return Exported(_in_torch_order(own), said_dropout(descriptor))
+    done = said_both(descriptor.bias) + said_dropout(descriptor)
+    return Exported(_in_torch_order(with_both_biases(own)), done)
 
 
 def _in_torch_order(weights: RNNWeights) -> dict[str, Tensor]:
@@ -144,7 +140,7 @@ def _describe(
     hidden = (recurrent if projection is None else projection).shape[1]
     linear = named.get("weight_ih_l0")
     return RNNDescriptor(
-        _cell(recurrent, hidden, cell),
+        tell_cell("weight_hh_l0", recurrent, hidden, cell),
         hidden if linear is None else linear.shape[1],
         hidden,
         num_layers=_layers(named),
@@ -163,21 +159,6 @@ _BIASES = {
     (False, True): Bias.RECURRENT,
     (False, False): Bias.NONE,
 }
-
-
-def _cell(recurrent: Tensor, hidden: int, cell: Cell | str | None) -> Cell:
-    gates, rest = divmod(recurrent.shape[0], max(hidden, 1))
-    if rest or gates not in _CELLS:
-        raise bad_shape(
-            "weight_hh_l0", recurrent, f"[G*H, ...] with H = {hidden} and G = 1 (RNN), 3 (GRU) or 4 (LSTM)"
-        )
-    if cell is None and len(_CELLS[gates]) > 1:
-        raise bad_value("cell", cell, "'rnn_relu' or 'rnn_tanh'", "A state_dict does not tell the two apart.")
-    chosen = _CELLS[gates][0] if cell is None else check_choice("cell", cell, Cell)
-    if chosen not in _CELLS[gates]:
-        fitting = " or ".join(repr(fit.value) for fit in _CELLS[gates])
-        raise bad_value("cell", chosen.value, f"{fitting}: weight_hh_l0 has {gates} times H = {hidden} rows")
-    return chosen
 
 
 def _layers(named: Mapping[str, Tensor]) -> int:
