@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,17 @@ __all__ = ["FILE"]
 def _load(path: Path) -> Any:
     """What the file holds, tensors and plain data only: nothing that a file says is run."""
     if path.suffix == ".safetensors":
-        return require("safetensors.torch", "io", "A safetensors file").load_file(path)
+        load = require("safetensors.torch", "io", "A safetensors file").load_file
+    else:
+        load = partial(torch.load, map_location="cpu", weights_only=True)
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return load(path)
     except OSError:
         raise
-    except Exception as error:  # noqa: BLE001  # a damaged or hostile pickle can raise anything
-        reason = str(error).partition("\n")[0]
+    except Exception as error:  # noqa: BLE001  # a damaged or hostile file can raise anything
         raise InvalidValueError(
-            f"{path} is no file of tensors that torch can read safely: {type(error).__name__}: {reason} "
-            "Save module.state_dict(), not the module."
+            f"{path} cannot be read as tensors and plain data ({type(error).__name__}): it is damaged, or holds "
+            "other objects. Save module.state_dict(), not the module."
         ) from None
 
 
