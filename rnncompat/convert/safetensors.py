@@ -29,6 +29,7 @@ _DTYPES = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "
 _TENSOR = "flat"
 _PURPOSE = "A safetensors file"
 _LAYOUT, _DESCRIPTOR = "rnncompat.layout", "rnncompat.descriptor"
+_OURS = str(LAYOUT_VERSION)
 
 
 def save_weights(path: str | os.PathLike[str], descriptor: RNNDescriptor, weights: RNNWeights) -> None:
@@ -59,7 +60,7 @@ def save_weights(path: str | os.PathLike[str], descriptor: RNNDescriptor, weight
     if flat.dtype not in _DTYPES.values():
         raise InvalidTypeError(f"weights have dtype {flat.dtype}; expected one of {list(_DTYPES.values())}.")
     _, (options,) = descriptor.__reduce__()
-    metadata = {_LAYOUT: str(LAYOUT_VERSION), _DESCRIPTOR: json.dumps(options)}
+    metadata = {_LAYOUT: _OURS, _DESCRIPTOR: json.dumps(options)}
     # Beside it first: whoever has mapped the old file keeps its pages.
     unfinished = Path(f"{os.fspath(path)}.part")
     unfinished.touch()
@@ -109,10 +110,10 @@ def _check(file: Any, path: object) -> RNNDescriptor:
             f"{path} has no {_LAYOUT} and {_DESCRIPTOR} in its metadata, so save_weights did not write it. If it "
             "holds a state_dict, read that with rnncompat.convert.torch.from_torch."
         )
-    if metadata[_LAYOUT] != str(LAYOUT_VERSION):
+    if metadata[_LAYOUT] != _OURS:
         raise UnsupportedError(
             f"{path} has version {metadata[_LAYOUT]!r} of the layout of weights; this rnncompat reads version "
-            f"'{LAYOUT_VERSION}'. Read it with the version of rnncompat that wrote it, and export it from there."
+            f"{_OURS!r}. Read it with the version of rnncompat that wrote it, and export it from there."
         )
     if list(file.keys()) != [_TENSOR]:
         raise InvalidValueError(f"{path} holds the tensors {list(file.keys())}; expected {_TENSOR!r} alone.")

@@ -41,6 +41,7 @@ COMPILING = (
 )
 ENVIRONMENT = "tests/test_environment.py::"
 ECOSYSTEM = "tests/ecosystem/"
+CONVERT = "tests/convert/"
 
 SKIPS = (
     Skip("tests/test_gpu.py::", "an NVIDIA GPU", "no CUDA device on this machine"),
@@ -60,6 +61,12 @@ SKIPS = (
         "libcst",
         "LibCST comes with pip, not with Debian's torch",
     ),
+    Skip(
+        CONVERT + "test_safetensors.py::",
+        "safetensors",
+        "safetensors comes with pip, not with Debian's torch",
+    ),
+    Skip(CONVERT + "test_command.py::", "safetensors", "safetensors comes with pip, not with Debian's torch"),
     Skip("tests/test_distribution.py::", "build", "build comes with the environment package"),
     Skip("tests/test_aten.py::test_torch_func", "torch>=2.0", "torch.func comes with torch 2.0"),
     Skip(FLAT + "test_functional_call", "torch>=2.0", "torch.func comes with torch 2.0"),
