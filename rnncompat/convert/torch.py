@@ -95,7 +95,7 @@ def to_torch(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
 
 
 def _in_torch_order(weights: RNNWeights) -> dict[str, Tensor]:
-    # Clones: a state_dict of views would be written to a file as one buffer a view.
+    # Clones: a view brings the whole buffer along wherever it is saved.
     return {slot.name: weights[slot.name].clone() for slot in weights.layout.in_torch_order()}
 
 
