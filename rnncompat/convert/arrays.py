@@ -27,6 +27,10 @@ def read_array(name: str, array: Any) -> Tensor:
         ) from None
     if not tensor.is_floating_point():
         raise InvalidTypeError(f"{name} has dtype {tensor.dtype}; expected a floating-point dtype.")
+    if tensor.layout is not torch.strided:
+        raise InvalidTypeError(
+            f"{name} has layout {tensor.layout}; expected a dense one, as to_dense() gives."
+        )
     return tensor
 
 
@@ -35,6 +39,8 @@ def _readable(array: Any) -> Any:
     if isinstance(array, Tensor) or not hasattr(array, "__array__"):
         return array
     values = array.__array__()
+    if values.dtype.name == "bfloat16":  # of ml_dtypes: torch has the numbers, but does not know the type
+        return torch.as_tensor(values.astype(values.dtype, order="C").view("int16")).view(torch.bfloat16)
     return values.astype(values.dtype.newbyteorder("="), order="C")
 
 

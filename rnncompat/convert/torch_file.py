@@ -23,7 +23,7 @@ __all__ = ["FILE"]
 
 def _load(path: Path) -> Any:
     """What the file holds, tensors and plain data only: nothing that a file says is run."""
-    if path.suffix == ".safetensors":
+    if path.suffix.lower() == ".safetensors":
         load = require("safetensors.torch", "io", "A safetensors file").load_file
     else:
         load = partial(torch.load, map_location="cpu", weights_only=True)

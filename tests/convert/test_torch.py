@@ -170,6 +170,17 @@ def test_numpy_arrays_as_other_libraries_give_them():
     assert_bitwise(expected.flat, from_torch(turned).weights.flat)
 
 
+def test_bfloat16_arrays_of_other_libraries():
+    import ml_dtypes  # noqa: PLC0415  # not everybody has it
+
+    module = torch.nn.GRU(I, H, dtype=torch.bfloat16)
+    plain = {
+        name: tensor.float().numpy().astype(ml_dtypes.bfloat16)
+        for name, tensor in module.state_dict().items()
+    }
+    assert_bitwise(from_torch(module.state_dict()).weights.flat, from_torch(plain).weights.flat)
+
+
 def without(*names):
     return lambda named: {name: tensor for name, tensor in named.items() if name not in names}
 
@@ -210,6 +221,7 @@ GRU = torch.nn.GRU(I, H, 2, bidirectional=True).state_dict()
             "bias_ih_l0 is torch.float64; expected one",
         ),
         (having(bias_ih_l0=torch.ones(15).int()), {}, InvalidTypeError, "bias_ih_l0 has dtype torch.int32"),
+        (having(bias_ih_l0=torch.ones(15).to_sparse()), {}, InvalidTypeError, "has layout torch.sparse_coo"),
         (having(bias_ih_l0="no"), {}, InvalidTypeError, "bias_ih_l0 is a str, which torch cannot read"),
         (
             without(),
