@@ -64,7 +64,8 @@ def from_torch(
         done = ("names of a cell became those of layer 0",)
     descriptor = _describe(named, cell, dropout, cell_clip)
     _check(descriptor, named)
-    return Converted(descriptor, RNNWeights.from_named(descriptor, named).requires_grad_(), done)
+    weights = RNNWeights.from_named(descriptor, named).requires_grad_()
+    return Converted(descriptor, weights, done + _absences(descriptor))
 
 
 def to_torch(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
@@ -159,6 +160,16 @@ _BIASES = {
     (False, True): Bias.RECURRENT,
     (False, False): Bias.NONE,
 }
+
+
+def _absences(descriptor: RNNDescriptor) -> tuple[str, ...]:
+    """The entries of ``done`` for what was told from names that are not there, and that ``torch.nn`` has."""
+    read = {
+        "no weight_ih_l0: read as skip input": descriptor.input_mode is InputMode.SKIP,
+        "no bias_hh: read as bias mode 'input'": descriptor.bias is Bias.INPUT,
+        "no bias_ih: read as bias mode 'recurrent'": descriptor.bias is Bias.RECURRENT,
+    }
+    return tuple(entry for entry, so in read.items() if so)
 
 
 def _layers(named: Mapping[str, Tensor]) -> int:

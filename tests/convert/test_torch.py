@@ -98,7 +98,10 @@ def test_our_modules_are_read_by_the_names_they_lack(descriptor):
     )
     assert found == descriptor
     assert_bitwise(weights.flat, again.flat)
-    assert done == ()
+    said = " ".join(done)
+    assert ("read as skip input" in said) == (descriptor.input_mode.value == "skip")
+    assert ("no bias_hh: read as bias mode 'input'" in said) == (descriptor.bias.value == "input")
+    assert ("no bias_ih: read as bias mode 'recurrent'" in said) == (descriptor.bias.value == "recurrent")
 
 
 def test_a_state_dict_of_our_module():
