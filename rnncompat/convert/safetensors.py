@@ -41,7 +41,7 @@ def save_weights(path: str | os.PathLike[str], descriptor: RNNDescriptor, weight
         weights: its weights, of any device.
 
     Raises:
-        UnsupportedError: safetensors is not installed.
+        UnsupportedError: safetensors or NumPy is not installed.
         InvalidTypeError: weights of another dtype than float64, float32, bfloat16 or float16.
         InvalidValueError: weights of another network.
         OSError: the file cannot be written.
@@ -55,7 +55,8 @@ def save_weights(path: str | os.PathLike[str], descriptor: RNNDescriptor, weight
         ...     load_weights(path).descriptor
         RNNDescriptor('lstm', 3, 5, cell_clip=(-1.0, 1.0))
     """
-    library, for_torch = (require(name, "io", _PURPOSE) for name in ("safetensors", "safetensors.torch"))
+    names = ("safetensors", "safetensors.torch", "numpy")  # the library writes through NumPy
+    library, for_torch, _ = (require(name, "io", _PURPOSE) for name in names)
     flat = on_cpu(descriptor, weights).flat
     if flat.dtype not in _DTYPES.values():
         raise InvalidTypeError(f"weights have dtype {flat.dtype}; expected one of {list(_DTYPES.values())}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,14 @@ def test_what_cannot_be_saved_leaves_the_old_file(path):
             save_weights(where, descriptor, weights)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+def test_numpy_is_asked_for_where_the_library_writes_through_it(path, monkeypatch):
+    weights = load_weights(path)
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert load_weights(path).descriptor == GRU
+    with pytest.raises(UnsupportedError, match="needs numpy, which is not installed"):
+        save_weights(path, GRU, weights)
 
 
 def test_a_file_that_is_not_there_is_the_systems_error(tmp_path):
