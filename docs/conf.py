@@ -31,7 +31,7 @@ napoleon_use_ivar = True
 nitpick_ignore_regex = [
     # Types of others: to link them, the build would have to fetch their inventories.
     (r"py:.*", r"torch\..*|Tensor"),
-    (r"py:class", r"collections\.abc\..*"),
+    (r"py:class", r"collections\.abc\..*|os\.PathLike|(pathlib\.)?Path"),
     # Variables in annotations: the kind of an input, the state that a module returns, a value a slot.
     (r"py:class", r"rnncompat\.\w+\.[XSV]"),
     # Results that callers read and never make.

@@ -15,7 +15,11 @@ pytestmark = pytest.mark.thorough
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted(
-    [*ROOT.glob("rnncompat/*.py"), *ROOT.glob("rnncompat/backends/**/*.py"), *ROOT.glob("legacy/**/*.py")]
+    [
+        *ROOT.glob("rnncompat/*.py"),
+        *(path for folder in ("backends", "convert") for path in ROOT.glob(f"rnncompat/{folder}/**/*.py")),
+        *ROOT.glob("legacy/**/*.py"),
+    ]
 )
 
 
@@ -65,6 +69,12 @@ def test_the_contracts_hold():
         ),
         ("legacy/flux/cell.py", "from .recur import Recur", "The cell style is built in floors"),
         ("rnncompat/backends/reference.py", "from . import select", "Backends do not know each other"),
+        (
+            "rnncompat/convert/knet.py",
+            "from .flux import to_flux",
+            "Formats of weights do not know each other",
+        ),
+        ("rnncompat/convert/stray.py", "import torch", "Formats of weights do not know each other"),
     ],
 )
 def test_a_planted_violation_is_caught(copy_of_the_tree, file, line, contract):

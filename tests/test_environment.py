@@ -50,7 +50,7 @@ def assert_named():
 
 
 PROMISES = {"oldest": assert_oldest, "newest": assert_newest, "nightly": assert_nightly}
-FIXED = ("types", "docs", "property", "downstream", "ecosystem", "package")
+FIXED = ("types", "docs", "property", "downstream", "ecosystem", "convert", "package")
 """Environments that run on the default torch."""
 
 

@@ -1,7 +1,8 @@
 """What the files under ``tests/formats`` hold.
 
 ``python tests/support/saved.py FOLDER`` writes those of the installed torch; each environment of the matrix does
-so into ``.tox/formats``, and ``make formats`` takes them from there.
+so into ``.tox/formats``, and ``make formats`` takes them from there. A safetensors file does not depend on torch:
+one is enough.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import torch
 
 import rnncompat
 from rnncompat import RNNDescriptor, RNNState, RNNWeights, SequenceBatch, legacy
+from rnncompat.convert.safetensors import save_weights
 
 F64 = torch.float64
 T, B, I, H, P = 6, 5, 2, 4, 3
@@ -72,4 +74,7 @@ def write(folder):
 
 if __name__ == "__main__":
     minor = ".".join(torch.__version__.split(".")[:2])
-    write(Path(sys.argv[1]) / rnncompat.__version__ / f"torch-{minor}")
+    release = Path(sys.argv[1]) / rnncompat.__version__
+    write(release / f"torch-{minor}")
+    weights = values()["weights"]
+    save_weights(release / "weights.safetensors", weights.descriptor, weights)

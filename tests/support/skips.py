@@ -44,6 +44,7 @@ COMPILING = (
 )
 ENVIRONMENT = "tests/test_environment.py::"
 ECOSYSTEM = "tests/ecosystem/"
+CONVERT = "tests/convert/"
 
 SKIPS = (
     Skip("tests/test_cudnn_setters.py::", "cuDNN", "this torch comes without cuDNN 9"),
@@ -61,6 +62,13 @@ SKIPS = (
         "libcst",
         "LibCST comes with pip, not with Debian's torch",
     ),
+    Skip(
+        CONVERT + "test_safetensors.py::",
+        "safetensors",
+        "safetensors comes with pip, not with Debian's torch",
+    ),
+    Skip(CONVERT + "test_command.py::", "safetensors", "safetensors comes with pip, not with Debian's torch"),
+    Skip(CONVERT + "test_torch.py::test_bfloat16", "ml_dtypes", "ml_dtypes comes with onnx and with JAX"),
     Skip("tests/test_distribution.py::", "build", "build comes with the environment package"),
     Skip("tests/test_aten.py::test_torch_func", "torch>=2.0", "torch.func comes with torch 2.0"),
     Skip(FLAT + "test_functional_call", "torch>=2.0", "torch.func comes with torch 2.0"),
