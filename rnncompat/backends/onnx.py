@@ -62,10 +62,15 @@ def _layers(request: Request) -> Result:
         y, *final = _node(request, x, layer).record()
         x = y.transpose(1, 2).flatten(2)  # [T, B, D*H]
         finals.append(final)
-    h, *c = (torch.cat(states) for states in zip(*finals, strict=True))  # [L*D, B, H]
+    last = [torch.cat(states) for states in zip(*finals, strict=True)]  # [L*D, B, H]
+    if lengths is not None:
+        # A row without steps keeps its state; onnxruntime (1.32) gives zeros for it.
+        empty = (lengths == 0)[:, None]  # [B, 1]
+        first = (part for part in request.state if part is not None)
+        last = [torch.where(empty, given, after) for given, after in zip(first, last, strict=True)]
     if real is not None and request.padding_value != 0:
         x = torch.where(real, x, torch.full_like(x, request.padding_value))
-    return Result(x, RNNState(h, *c))
+    return Result(x, RNNState(*last))
 
 
 def _node(request: Request, x: Tensor, layer: int) -> Node:
