@@ -67,6 +67,10 @@ SKIPS = (
         "safetensors comes with pip, not with Debian's torch",
     ),
     Skip(CONVERT + "test_command.py::", "safetensors", "safetensors comes with pip, not with Debian's torch"),
+    *(
+        Skip(CONVERT + "test_onnx_file.py::", library, "comes with torch213, convert")
+        for library in ("onnx", "onnxscript", "onnxruntime")
+    ),
     Skip(CONVERT + "test_torch.py::test_bfloat16", "ml_dtypes", "ml_dtypes comes with onnx and with JAX"),
     Skip("tests/test_distribution.py::", "build", "build comes with the environment package"),
     Skip("tests/test_aten.py::test_torch_func", "torch>=2.0", "torch.func comes with torch 2.0"),
