@@ -6,6 +6,7 @@ Sizes are followed as numbers or names through the graph, so that a reshape is k
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from ..errors import InvalidValueError
@@ -32,20 +33,32 @@ def name_of_node(node: Any) -> str:
 
 
 def attributes_of_node(library: Any, node: Any) -> dict[str, Any]:
-    """Its attributes as plain data."""
-    return {one.name: library.helper.get_attribute_value(one) for one in node.attribute}
+    """Its attributes as plain data.
+
+    Raises:
+        InvalidValueError: one is of a kind that nobody knows.
+    """
+    try:
+        return {one.name: library.helper.get_attribute_value(one) for one in node.attribute}
+    except ValueError as error:
+        raise InvalidValueError(
+            f"{name_of_node(node)} has an attribute that cannot be read: {error}."
+        ) from None
 
 
 def find_chains(library: Any, graph: Any, constants: Constants) -> list[list[Any]]:
     """The recurrent nodes of *graph*, those together that are the layers of one network."""
     follow = _Follow(library, graph, constants)
     for at, node in enumerate(graph.node):
+        follow.computed(node)
         if node.domain not in ("", "ai.onnx") or not node.output:
             continue
         if node.op_type in RECURRENT:
             follow.recurrent(at, node)
         elif node.op_type in _RULES and node.input:
-            _RULES[node.op_type](follow, node)
+            # What a rule cannot make sense of stays unknown.
+            with suppress(TypeError, ValueError, IndexError):
+                _RULES[node.op_type](follow, node)
     nexts: dict[int, list[int]] = {}
     for at, before in follow.before.items():
         nexts.setdefault(before, []).append(at)
@@ -74,6 +87,8 @@ class _Follow:
         self.moved: dict[str, _Moved] = {}
         self.kinds: dict[int, object] = {}
         self.before: dict[int, int] = {}
+        self.after_nodes: set[str] = set()
+        self.source: dict[str, str] = {}
 
     def numbers(self, node: Any, place: int) -> Sizes | None:
         """What the input at *place* holds, if it is a shape or the like."""
@@ -82,6 +97,12 @@ class _Follow:
 
     def attribute(self, node: Any, name: str, otherwise: Any) -> Any:
         return attributes_of_node(self.library, node).get(name, otherwise)
+
+    def computed(self, node: Any) -> None:
+        """Whether numbers of a recurrent node, not shapes alone, go into the outputs of *node*."""
+        come = node.op_type in RECURRENT or not self.after_nodes.isdisjoint(node.input)
+        if come and node.op_type != "Shape":
+            self.after_nodes.update(name for name in node.output if name)
 
     def recurrent(self, at: int, node: Any) -> None:
         if len(node.input) < 3:
@@ -92,11 +113,13 @@ class _Follow:
         batch_first = bool(attributes.get("layout"))
         directions = 2 if attributes.get("direction") == b"bidirectional" else 1
         hidden = attributes.get("hidden_size") or self.sizes.get(node.input[2], (None,))[-1]
-        self.kinds[at] = (node.op_type, hidden, attributes)
+        lengths, *states = (*node.input[4:7], "", "", "")[:3]
+        self.kinds[at] = (node.op_type, hidden, attributes, self.source.get(lengths, lengths))
         first, second = (*self.sizes.get(node.input[0], ()), f"{at}.0", f"{at}.1")[:2]
         axes = ("B", "T") if batch_first else ("T", "B")
         came = self.moved.get(node.input[0])
-        if came is not None and came.axes in ((*axes, "DH"), (*axes, "H")):
+        joined = came is not None and came.axes in ((*axes, "DH"), (*axes, "H"))
+        if came is not None and joined and self.after_nodes.isdisjoint(states):
             self.before[at] = came.node
         if node.output and node.output[0]:
             y = node.output[0]
@@ -125,7 +148,8 @@ def _same(follow: _Follow, node: Any) -> None:
 
 
 def _cast(follow: _Follow, node: Any) -> None:
-    """Sizes stay, numbers are rounded: no longer what the node gave."""
+    """Sizes stay, numbers are rounded: no longer what the node gave. Lengths stay what they are."""
+    follow.source[node.output[0]] = follow.source.get(node.input[0], node.input[0])
     for known in (follow.sizes, follow.contents):
         if node.input[0] in known:
             known[node.output[0]] = known[node.input[0]]

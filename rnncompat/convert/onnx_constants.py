@@ -76,7 +76,12 @@ class Constants:
         at = math.inf
         while True:
             array = self.value(name)
-            if array is not None and array.size and (array == array.flat[0]).all():
+            if (
+                array is not None
+                and array.dtype.kind in "fiu"
+                and array.size
+                and (array == array.flat[0]).all()
+            ):
                 return float(array.flat[0])
             position, node = self._made.get(name, (at, None))
             if node is None or position >= at or not node.input:
@@ -160,7 +165,7 @@ class Constants:
             outputs: Sequence[Any] = self._onnx.reference.ReferenceEvaluator(model).run(None, feeds)
         except Exception:  # noqa: BLE001  # whatever a wrong file makes the operators raise: no value then
             return None
-        return outputs
+        return outputs if all(hasattr(array, "dtype") for array in outputs) else None
 
 
 def _inputs(node: Any, batch_of_one: bool) -> list[str]:

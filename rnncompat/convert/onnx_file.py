@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..descriptor import RNNDescriptor
-from ..errors import InvalidTypeError, InvalidValueError, UnsupportedError, bad_value
+from ..errors import InvalidTypeError, InvalidValueError, UnsupportedError, bad_shape, bad_value
 from ..weights import RNNWeights
 from .arrays import read_array
 from .extras import require
@@ -180,6 +180,8 @@ def _weights(node: Any, field: str, name: str, constants: Constants) -> Any:
 def _one_row(recurrent: Any, attributes: Mapping[str, Any]) -> Tensor:
     """Zeros in the shape of the state of one row, as the layout has it."""
     like = read_array("R", recurrent)
+    if like.dim() != 3:
+        raise bad_shape("R", like, "[D, G*H, H]")
     directions, _, hidden = like.shape
     return like.new_zeros((1, directions, hidden) if attributes.get("layout") else (directions, 1, hidden))
 

@@ -371,14 +371,15 @@ def test_constants_that_were_not_folded(tmp_path):
 # Between the nodes.
 
 
-def two(between, hidden=H, opset=14, **more):
+def two(between, opset=14, last=False, **more):
     """Two GRU nodes with something between, and what it needs."""
     stored = {**arrays("GRU"), **arrays("GRU", size=H, end="2"), **more}
-    attributes = {"hidden_size": hidden, "linear_before_reset": 1}
+    attributes = {"hidden_size": H, "linear_before_reset": 1}
+    lengths = "lengths" if "lengths" in more else ""
     nodes = [
-        ("GRU", ["x", "W", "R", "B"], ["a"], attributes),
+        ("GRU", ["x", "W", "R", "B", lengths], ["a", "a_h"], attributes),
         *between,
-        ("GRU", ["b", "W2", "R2", "B2"], ["y"], attributes),
+        ("GRU", ["b", "W2", "R2", "B2", "", *(["a_h"] if last else [])], ["y"], attributes),
     ]
     return {"nodes": nodes, "stored": stored, "opset": opset}
 
@@ -427,6 +428,10 @@ UNLINKED = {
     ),
     "batch and time mixed by a reshape": two(TURNED, swap=np.array([1, 0]), rest=np.array([-1])),
     "one long sequence": two([("Reshape", ["a", "s"], ["b"], {})], s=np.array([-1, 1, H])),
+    "the state of one into the other": two([("Squeeze", ["a", "one"], ["b"], {})], one=ONE, last=True),
+    "lengths for one alone": two(
+        [("Squeeze", ["a", "one"], ["b"], {})], one=ONE, lengths=np.array([3, 3, 3, 3], np.int32)
+    ),
     "rounded": two(
         [
             ("Squeeze", ["a", "one"], ["i"], {}),
