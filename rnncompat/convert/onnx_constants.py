@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -13,7 +13,6 @@ __all__ = ["Constants"]
 
 _MOVES = frozenset({"Cast", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"})
 """What gives some numbers of the first input, in another order or shape."""
-
 
 _REPEATED = frozenset({"Expand", "Tile"})
 """What repeats its first input as its second says."""
@@ -68,7 +67,7 @@ class Constants:
             outputs = [given[0]] if batch_of_one and node.op_type in _REPEATED else self._compute(node, given)
             if outputs is None:
                 return None
-            computed.update(zip(node.output, outputs, strict=False))
+            computed.update(zip([made for made in node.output if made], outputs, strict=False))
         return self._get(name, computed)
 
     def filled_with(self, name: str) -> float | None:
@@ -117,9 +116,11 @@ class Constants:
             return None
         return tuple(int(number) for number in found.flat)
 
-    def _fill(self, node: Any) -> float:
-        value = [attribute.t for attribute in node.attribute if attribute.name == "value"]
-        return float(self._array(value[0]).flat[0]) if value else 0.0
+    def _fill(self, node: Any) -> float | None:
+        value = [self._array(attribute.t) for attribute in node.attribute if attribute.name == "value"]
+        if not value:
+            return 0.0
+        return float(value[0].flat[0]) if value[0].dtype.kind in "fiu" and value[0].size else None
 
     def _needed(self, name: str, batch_of_one: bool) -> Iterable[Any] | None:
         """The nodes that *name* comes out of, in their order; None if one of them is not folded here."""
@@ -154,35 +155,42 @@ class Constants:
             ) from None
 
     def _compute(self, node: Any, given: Sequence[Any]) -> Sequence[Any] | None:
-        if _bound(node.op_type, [array for array in given if array is not None]) > self._limit:
-            return None
-        names = [name for name in node.output if name]
-        described = [self._onnx.ValueInfoProto(name=name) for name in names]
+        described = [self._onnx.ValueInfoProto(name=name) for name in node.output if name]
         graph = self._onnx.helper.make_graph([node], "constant", [], described)
         model = self._onnx.helper.make_model(graph, opset_imports=self._opsets)
         feeds = {name: array for name, array in zip(node.input, given, strict=False) if name}
         try:
+            if _BOUNDS.get(node.op_type, _none)(node, given) > self._limit:
+                return None
             outputs: Sequence[Any] = self._onnx.reference.ReferenceEvaluator(model).run(None, feeds)
         except Exception:  # noqa: BLE001  # whatever a wrong file makes the operators raise: no value then
             return None
         return outputs if all(hasattr(array, "dtype") for array in outputs) else None
 
 
+def _axis(node: Any) -> int:
+    return next((int(attribute.i) for attribute in node.attribute if attribute.name == "axis"), 0)
+
+
+def _none(node: Any, given: Sequence[Any]) -> int:
+    return 0
+
+
+def _product(sizes: Iterable[Any], least: int = 0) -> int:
+    return math.prod(max(int(size), least) for size in sizes)
+
+
+_BOUNDS: dict[str, Callable[[Any, Sequence[Any]], int]] = {
+    "Add": lambda node, given: _product((array.size for array in given), 1),
+    "Concat": lambda node, given: sum(int(array.size) for array in given),
+    "ConstantOfShape": lambda node, given: _product(given[0].flat),
+    "Expand": lambda node, given: int(given[0].size) * _product(given[1].flat, 1),
+    "Gather": lambda node, given: int(given[0].size) // given[0].shape[_axis(node)] * int(given[1].size),
+    "Tile": lambda node, given: int(given[0].size) * _product(given[1].flat),
+}
+_BOUNDS["Mul"] = _BOUNDS["Sub"] = _BOUNDS["Add"]
+"""As many numbers as an operator can give at most; those that are not here give no more than they take."""
+
+
 def _inputs(node: Any, batch_of_one: bool) -> list[str]:
     return list(node.input[:1] if batch_of_one and node.op_type in _REPEATED else node.input)
-
-
-def _bound(operator: str, given: Sequence[Any]) -> int:
-    """As many numbers as *operator* can give at most."""
-    sizes = [int(array.size) for array in given] or [0]
-    if operator == "Concat":
-        return sum(sizes)
-    if operator == "ConstantOfShape":
-        return math.prod(int(size) for size in given[0].flat)
-    if operator == "Expand":
-        return max(sizes[0], 1) * math.prod(max(int(size), 1) for size in given[1].flat)
-    if operator == "Tile":
-        return sizes[0] * math.prod(int(times) for times in given[1].flat)
-    if operator in ("Add", "Gather", "Mul", "Sub"):
-        return math.prod(max(size, 1) for size in sizes)
-    return max(sizes)

@@ -368,6 +368,19 @@ def test_constants_that_were_not_folded(tmp_path):
         assert_bitwise(tensor, weights[name].detach())
 
 
+def test_gates_that_are_gathered(tmp_path):
+    """Weights of a size where rows times places would be far more than what comes out."""
+    rng, rows = np.random.default_rng(2), np.random.default_rng(2).permutation(400)
+    stored = {"W": rng.normal(size=(1, 400, 300)), "R": rng.normal(size=(1, 400, 100)), "rows": rows}
+    stored |= {name: stored[name].astype(np.float32) for name in "WR"}
+    nodes = [
+        ("Gather", ["W", "rows"], ["w"], {"axis": 1}),
+        ("LSTM", ["x", "w", "R"], ["y"], {"hidden_size": 100}),
+    ]
+    (node,) = load_nodes(write(tmp_path / "m.onnx", nodes, stored, {"x": ["T", "B", 300]}))
+    assert_bitwise(stored["W"][:, rows], torch.tensor(node["W"]))
+
+
 # Between the nodes.
 
 
@@ -570,6 +583,7 @@ HOSTILE = {
         [("Add", ["column", "row"], ["big"], {})],
         {"column": np.zeros((1, 10**5, 1), np.float32), "row": np.zeros((1, 1, 10**5), np.float32)},
     ),
+    "gathered again and again": bomb([("Gather", ["W", "s"], ["big"], {})], {"s": np.zeros(10**5, np.int64)}),
     "a wrong slice": bomb([("Slice", ["W", "s", "s", "s", "s"], ["big"], {})], {"s": np.array([7, 7])}),
     "an operator of another kind": bomb([("Sin", ["W"], ["big"], {})], {}),
     "an input": {"nodes": [("LSTM", ["x", "x", "R", "B"], ["y"], {"hidden_size": H})], "stored": arrays()},
