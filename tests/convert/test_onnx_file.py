@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import warnings
 
@@ -168,6 +169,57 @@ def test_a_node_does_what_onnxruntime_makes_of_it(operator, attributes, directio
     check([output, last.h], [y.transpose(1, 2).flatten(2), y_h])
     plain = {"op_type": operator, **stored, "attributes": attributes}
     assert_same(numpy_onnx.run_nodes([plain], x.numpy())[0].astype(np.float32), output.detach(), SAME)
+
+
+REFUSED = {
+    "test_gru_reverse": "no network here runs backward alone",
+    "test_gru": "linear_before_reset of node 1 is 0",
+    "test_lstm_with_peepholes": "P of node 1 is not zero",
+    "test_lstm_reverse": "no network here runs backward alone",
+    "test_simple_rnn_reverse": "no network here runs backward alone",
+}
+
+
+def test_the_cases_of_onnx_itself():
+    """Its own arrays and expected outputs: the same numbers, or the reason that is to be expected."""
+    import onnx  # noqa: PLC0415
+
+    for name in ("lstm", "gru", "rnn"):
+        importlib.import_module(f"onnx.backend.test.case.node.{name}")
+    cases = importlib.import_module("onnx.backend.test.case.node")._NodeTestCases
+    agreed = []
+    for case in cases:
+        (node,) = case.model.graph.node
+        if node.op_type not in ("LSTM", "GRU", "RNN"):
+            continue
+        (values, expected), *_ = case.data_sets
+        given = dict(zip(filter(None, node.input), map(np.asarray, values), strict=True))
+        attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+        plain = {"op_type": node.op_type, "attributes": attributes}
+        plain |= {field: given[field] for field in ("W", "R", "B", "P") if field in given}
+        reason = next((text for name, text in REFUSED.items() if case.name.startswith(name)), None)
+        if reason:
+            with pytest.raises(UnsupportedError, match=reason):
+                from_onnx(plain)
+            continue
+        descriptor, weights, _ = from_onnx(plain)
+        first = bool(attributes.get("layout"))
+        output, last = rnn_forward(
+            descriptor,
+            weights,
+            torch.tensor(given["X"]),
+            lengths=given.get("sequence_lens"),
+            batch_first=first,
+        )
+        directions = (*output.shape[:2], descriptor.num_directions, descriptor.hidden_size)
+        ours = {
+            "Y": output.view(directions) if first else output.view(directions).transpose(1, 2),
+            "Y_h": last.h.transpose(0, 1) if first else last.h,
+            "Y_c": last.c,
+        }
+        check([ours[name] for name in node.output if name], [torch.tensor(array) for array in expected])
+        agreed.append(case.name)
+    assert {"test_lstm_with_initial_bias", "test_lstm_batchwise", "test_rnn_seq_length"} <= set(agreed)
 
 
 # What torch's exporters write.
