@@ -20,9 +20,10 @@ from .arrays import read_array
 from .extras import require
 from .file_format import FileFormat, Reading
 from .onnx import from_onnx, to_onnx
-from .onnx_chains import RECURRENT, attributes_of_node, find_chains, name_of_node
+from .onnx_chains import RECURRENT, find_chains
 from .onnx_constants import Constants
 from .onnx_model import build_model
+from .onnx_sizes import attributes_of_node, name_of_node
 from .result import Converted
 
 __all__ = ["FILE", "load_nodes", "save_model"]
