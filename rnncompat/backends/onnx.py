@@ -1,7 +1,7 @@
 """How a call is said in ONNX: a node a layer, with lengths as its ``sequence_lens``.
 
-Used while ``torch.onnx.export`` records, by either exporter. Gate orders and equations are those of ONNX's
-operators specification (LSTM i o f c, GRU z r h with ``linear_before_reset=1``).
+Used while ``torch.onnx.export`` records, by either exporter. Equations are those of ONNX's operators specification
+(GRU with ``linear_before_reset=1``).
 """
 
 from __future__ import annotations
@@ -9,21 +9,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ..descriptor import Cell, InputMode, RNNDescriptor
 from ..errors import UnsupportedError
 from ..state import RNNState
 from ..steps import real_steps
 from ..versions import is_dynamo_compiling, is_jit_tracing
-from ..weights import LayerWeights
 from .base import Request, Result, ReturnStates
 from .onnx_node import Node
+from .onnx_weights import OPERATORS, attributes_of, pack
 from .reference import ReferenceBackend
 
 __all__ = ["run_as_nodes"]
-
-_OPERATOR = {Cell.LSTM: "LSTM", Cell.GRU: "GRU", Cell.RNN_TANH: "RNN", Cell.RNN_RELU: "RNN"}
-_GATES = {Cell.LSTM: (0, 3, 1, 2), Cell.GRU: (1, 0, 2), Cell.RNN_TANH: (0,), Cell.RNN_RELU: (0,)}
-"""Which of our gates stands at each place of ONNX's order."""
 
 
 def run_as_nodes(request: Request) -> Result:
@@ -67,56 +62,30 @@ def _layers(request: Request) -> Result:
         y, *final = _node(request, x, layer).record()
         x = y.transpose(1, 2).flatten(2)  # [T, B, D*H]
         finals.append(final)
-    h, *c = (torch.cat(states) for states in zip(*finals, strict=True))  # [L*D, B, H]
+    last = [torch.cat(states) for states in zip(*finals, strict=True)]  # [L*D, B, H]
+    if lengths is not None:
+        # A row without steps keeps its state; onnxruntime (1.32) gives zeros for it.
+        empty = (lengths == 0)[:, None]  # [B, 1]
+        first = (part for part in request.state if part is not None)
+        last = [torch.where(empty, given, after) for given, after in zip(first, last, strict=True)]
     if real is not None and request.padding_value != 0:
         x = torch.where(real, x, torch.full_like(x, request.padding_value))
-    return Result(x, RNNState(h, *c))
+    return Result(x, RNNState(*last))
 
 
 def _node(request: Request, x: Tensor, layer: int) -> Node:
     d, lengths = request.descriptor, request.lengths
     rows = slice(layer * d.num_directions, (layer + 1) * d.num_directions)
-    weights = request.weights[rows]
     h, c = request.state
+    w, r, b = pack(d, request.weights[rows])
     return Node(
-        operator=_OPERATOR[d.cell],
-        attributes=_attributes(d),
+        operator=OPERATORS[d.cell],
+        attributes=attributes_of(d),
         x=x,
-        w=torch.stack([_reorder(d, _input_matrix(d, w, x)) for w in weights]),
-        r=torch.stack([_reorder(d, w.weight_hh) for w in weights]),
-        b=torch.stack([torch.cat([_bias(d, w, w.bias_ih), _bias(d, w, w.bias_hh)]) for w in weights]),
+        w=w,
+        r=r,
+        b=b,
         lengths=None if lengths is None else lengths.to(torch.int32),
         h=h[rows],
         c=None if c is None else c[rows],
     )
-
-
-def _attributes(d: RNNDescriptor) -> dict[str, object]:
-    attributes: dict[str, object] = {
-        "hidden_size": d.hidden_size,
-        "direction": "bidirectional" if d.bidirectional else "forward",
-    }
-    if d.cell is Cell.GRU:
-        attributes["linear_before_reset"] = 1
-    if d.cell is Cell.RNN_RELU:
-        attributes["activations"] = ["Relu"] * d.num_directions
-    return attributes
-
-
-def _reorder(d: RNNDescriptor, gates: Tensor) -> Tensor:
-    """``[G*H, ...]`` in ONNX's order of gates."""
-    h = d.hidden_size
-    return torch.cat([gates[gate * h : (gate + 1) * h] for gate in _GATES[d.cell]])
-
-
-def _input_matrix(d: RNNDescriptor, w: LayerWeights, x: Tensor) -> Tensor:
-    """``[G*H, in]``; skip input is the unit matrix for every gate."""
-    if w.weight_ih is not None:
-        return w.weight_ih
-    assert d.input_mode is InputMode.SKIP
-    return torch.eye(d.hidden_size, dtype=x.dtype, device=x.device).repeat(d.gates, 1)
-
-
-def _bias(d: RNNDescriptor, w: LayerWeights, bias: Tensor | None) -> Tensor:
-    """``[G*H]`` in ONNX's order of gates, always given: runtimes were wrong without (onnxruntime 3893)."""
-    return torch.zeros_like(w.weight_hh[:, 0]) if bias is None else _reorder(d, bias)

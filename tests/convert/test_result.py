@@ -13,6 +13,7 @@ from compare import assert_bitwise
 from rnncompat import RNNDescriptor, RNNWeights
 from rnncompat.convert.flux import from_flux, state_from_flux, to_flux
 from rnncompat.convert.knet import from_knet, from_rnnparams, to_knet, to_rnnparams
+from rnncompat.convert.onnx import from_onnx, state_from_onnx, to_onnx
 from rnncompat.convert.rnndesc import from_rnndesc, to_rnndesc
 from rnncompat.convert.torch import from_torch, to_torch
 
@@ -23,6 +24,7 @@ BOTH_WAYS = {
     "knet": (to_knet, lambda arrays: from_knet(arrays, **SIZES)),
     "rnnparams": (to_rnnparams, lambda arrays: from_rnnparams(arrays, cell="gru")),
     "flux": (to_flux, from_flux),
+    "onnx": (to_onnx, from_onnx),
 }
 
 
@@ -30,6 +32,8 @@ def tensors(arrays):
     """Every tensor in any structure."""
     if isinstance(arrays, torch.Tensor):
         return [arrays]
+    if isinstance(arrays, (str, int)):
+        return []
     inner = arrays.values() if isinstance(arrays, dict) else arrays
     return [tensor for one in inner for tensor in tensors(one)]
 
@@ -57,16 +61,28 @@ def test_memory_is_its_own_on_both_sides(write, read, dtype):
 
 def test_one_array_does_not_bring_the_others_along():
     descriptor = RNNDescriptor("lstm", 70, 90)
-    for write in (to_torch, to_flux, to_rnnparams):
+    for write in (to_torch, to_flux, to_rnnparams, to_onnx):
         file = io.BytesIO()
         torch.save(tensors(write(descriptor, RNNWeights.init(descriptor)).arrays)[-1], file)
-        assert file.tell() < 4000
+        assert file.tell() < 5000
 
 
 def test_the_state_of_flux_is_its_own():
     h = torch.ones(5)
     state = state_from_flux({"h": h})
     h.zero_()
+    assert bool(state.h.all())
+
+
+def test_the_state_of_onnx_is_its_own():
+    node = {
+        "op_type": "RNN",
+        "W": torch.zeros(1, 5, 3),
+        "R": torch.zeros(1, 5, 5),
+        "initial_h": torch.ones(1, 1, 5),
+    }
+    state = state_from_onnx(node)
+    node["initial_h"].zero_()
     assert bool(state.h.all())
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from onnx_export import EXPORTERS, WARNINGS
 
 import rnncompat
 from rnncompat import UnsupportedError
-from rnncompat.versions import TORCH_RELEASE
 
 I, H = 5, 4
 CELLS = {
@@ -18,19 +18,7 @@ CELLS = {
 }
 SAME = 1e-6  # float32, outputs below 1: a few units in the last place
 
-# What torch says of its own exporters.
-pytestmark = [
-    pytest.mark.filterwarnings(f"ignore:{said}")
-    for said in (
-        "(?s).*legacy TorchScript-based ONNX export:DeprecationWarning",
-        "The feature will be removed:DeprecationWarning",
-        ".*LeafSpec:FutureWarning",
-        ".*will not be used, since it shares:UserWarning",
-        ".*torch.onnx._patch_torch._graph_op. is deprecated:FutureWarning",
-        "unclosed file .*dedicated_log_torch_trace:ResourceWarning",
-        "(?s).*dedicated_log_torch_trace:pytest.PytestUnraisableExceptionWarning",
-    )
-]
+pytestmark = WARNINGS
 
 
 class Padded(torch.nn.Module):
@@ -58,24 +46,6 @@ class Step(Padded):
     def forward(self, x, h, c=None):
         output, after = self.rnn.step(x, h if c is None else (h, c))
         return (output, *after) if isinstance(after, tuple) else (output, after)
-
-
-def by_dynamo(module, arguments, axes, file):
-    sizes = {"T": torch.export.Dim("T", min=2, max=999), "B": torch.export.Dim("B", min=2, max=99)}
-    shapes = tuple({axis: sizes[name] for axis, name in each.items()} for each in axes)
-    program = torch.onnx.export(module, arguments, dynamo=True, dynamic_shapes=shapes, verbose=False)
-    program.save(file)
-
-
-def by_torchscript(module, arguments, axes, file):
-    names = [f"given_{n}" for n in range(len(axes))]
-    chosen = {"dynamo": False} if TORCH_RELEASE >= (2, 5) else {}
-    torch.onnx.export(
-        module, arguments, file, input_names=names, dynamic_axes=dict(zip(names, axes, strict=True)), **chosen
-    )
-
-
-EXPORTERS = {"dynamo": by_dynamo, "torchscript": by_torchscript}
 
 
 @pytest.fixture(params=EXPORTERS)
@@ -157,6 +127,27 @@ def test_lengths_are_inputs(export, cell):
         x[length:, row] = torch.nan
     with torch.no_grad():
         check(run(x, lengths), module(x, lengths))
+
+
+class Streamed(Padded):
+    """Padded sequences with lengths and the state in and out."""
+
+    def forward(self, x, lengths, h, c=None):
+        output, after = self.rnn(x, h if c is None else (h, c), lengths=lengths)
+        return (output, *after) if isinstance(after, tuple) else (output, after)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_row_without_steps_keeps_its_state(export, cell):
+    torch.manual_seed(1)
+    kind, options = CELLS[cell]
+    module = Streamed(kind(I, H, 2, **options))
+    axes = (*PADDED, *({1: "B"} for _ in state_of(kind, 3)))
+    _, run = export(module, (*padded_example(7, [7, 0, 3]), *state_of(kind, 3)), axes)
+    x, lengths = padded_example(9, [9, 0, 4, 0])
+    state = state_of(kind, 4)
+    with torch.no_grad():
+        check(run(x, lengths, *state), module(x, lengths, *state))
 
 
 def test_gru_keeps_linear_before_reset(export):

@@ -73,6 +73,10 @@ SKIPS = (
     Skip(
         CONVERT + "test_keras_file.py::test_keras_itself", "keras", "Keras comes with the environment convert"
     ),
+    *(
+        Skip(CONVERT + "test_onnx_file.py::", library, "comes with torch213, convert")
+        for library in ("onnx", "onnxscript", "onnxruntime")
+    ),
     Skip(CONVERT + "test_torch.py::test_bfloat16", "ml_dtypes", "ml_dtypes comes with onnx and with JAX"),
     Skip("tests/test_distribution.py::", "build", "build comes with the environment package"),
     Skip("tests/test_aten.py::test_torch_func", "torch>=2.0", "torch.func comes with torch 2.0"),
