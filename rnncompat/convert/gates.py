@@ -8,10 +8,13 @@ from torch import Tensor
 from ..descriptor import Cell
 from ..errors import bad_shape, bad_value, check_choice
 
-__all__ = ["OURS", "reorder", "said", "tell_cell"]
+__all__ = ["KERAS", "OURS", "reorder", "said", "tell_cell"]
 
 OURS: dict[Cell, str] = {Cell.RNN_RELU: "h", Cell.RNN_TANH: "h", Cell.LSTM: "ifgo", Cell.GRU: "rzn"}
 """A letter a gate, in the order of our rows, which is torch's and cuDNN's."""
+
+KERAS: dict[Cell, str] = {**OURS, Cell.GRU: "zrn"}
+"""In Keras's order: i f c o, which is ours, and z r h."""
 
 
 def reorder(blocks: Tensor, have: str, want: str, dim: int = 0) -> Tensor:

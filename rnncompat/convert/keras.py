@@ -17,9 +17,9 @@ from ..errors import InvalidValueError, UnsupportedError, bad_shape, bad_type, b
 from ..weights import RNNWeights
 from .arrays import read_array
 from .biases import said_one, with_both_biases
-from .gates import OURS, said, tell_cell
+from .gates import KERAS, OURS, said, tell_cell
 from .given import on_cpu, refuse_options, said_dropout
-from .keras_arrays import ORDERS, Direction, build, take_apart
+from .kernels import Direction, build, take_apart
 from .result import Converted, Exported
 
 __all__ = ["from_keras", "to_keras"]
@@ -64,7 +64,7 @@ def from_keras(
     cell = _tell(first, activation)
     _refuse(cell, activation, recurrent_activation, reset_after, merge_mode, bidirectional=len(read[0]) == 2)
     split = [[_split_bias(direction, cell) for direction in layer] for layer in read]
-    return build(cell, split, Bias.DOUBLE if cell is Cell.GRU else Bias.INPUT)
+    return build(cell, KERAS[cell], split, Bias.DOUBLE if cell is Cell.GRU else Bias.INPUT)
 
 
 def to_keras(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
@@ -89,11 +89,11 @@ def to_keras(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
     """
     refuse_options(descriptor, "Keras", ("input_mode", "proj_size", "cell_clip"))
     own = on_cpu(descriptor, weights)
-    done = said(OURS[descriptor.cell], ORDERS[descriptor.cell])
+    done = said(OURS[descriptor.cell], KERAS[descriptor.cell])
     if descriptor.bias is not Bias.NONE:
         done += () if descriptor.cell is Cell.GRU else said_one(descriptor.bias)
         own = with_both_biases(own)
-    taken = take_apart(own.descriptor, own)
+    taken = take_apart(own.descriptor, KERAS[descriptor.cell], own)
     arrays = [[t for direction in layer for t in _joined(direction, descriptor.cell)] for layer in taken]
     return Exported(arrays, done + said_dropout(descriptor))
 

@@ -18,9 +18,9 @@ from ..errors import UnsupportedError, bad_shape, bad_type
 from ..weights import RNNWeights
 from .arrays import expect_shape, read_array
 from .biases import said_both, with_both_biases
-from .gates import OURS, said, tell_cell
+from .gates import KERAS, OURS, said, tell_cell
 from .given import on_cpu, refuse_options, said_dropout
-from .keras_arrays import ORDERS, Direction, build, take_apart
+from .kernels import Direction, build, take_apart
 from .result import Converted, Exported
 
 __all__ = ["from_keras_cudnn", "to_keras_cudnn"]
@@ -57,7 +57,7 @@ def from_keras_cudnn(layers: Sequence[Sequence[Any]]) -> Converted:
     cell = tell_cell(
         f"recurrent_kernel of {first.name}, turned,", first.recurrent.t(), len(first.recurrent), None
     )
-    return build(cell, read, Bias.DOUBLE)
+    return build(cell, KERAS[cell], read, Bias.DOUBLE)
 
 
 def to_keras_cudnn(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
@@ -82,9 +82,9 @@ def to_keras_cudnn(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
     own = with_both_biases(on_cpu(descriptor, weights))
     arrays = [
         [t for direction in layer for t in _joined(direction, descriptor.gates)]
-        for layer in take_apart(own.descriptor, own)
+        for layer in take_apart(own.descriptor, KERAS[descriptor.cell], own)
     ]
-    done = said(OURS[descriptor.cell], ORDERS[descriptor.cell]) + said_both(descriptor.bias)
+    done = said(OURS[descriptor.cell], KERAS[descriptor.cell]) + said_both(descriptor.bias)
     return Exported(arrays, done + said_dropout(descriptor))
 
 

@@ -68,6 +68,7 @@ SKIPS = (
         "safetensors comes with pip, not with Debian's torch",
     ),
     Skip(CONVERT + "test_command.py::", "safetensors", "safetensors comes with pip, not with Debian's torch"),
+    Skip(CONVERT + "test_flax.py::test_flax_itself", "flax", "Flax comes with the environment convert"),
     Skip(CONVERT + "test_keras.py::test_keras_itself", "keras", "Keras comes with the environment convert"),
     Skip(CONVERT + "test_keras_file.py::", "h5py", "h5py comes with pip, not with Debian's torch"),
     Skip(

@@ -1,4 +1,4 @@
-"""What Keras's formats share: kernels of one direction ``[in, G*H]``, in Keras's order of gates, as our weights and back."""
+"""Kernels ``[in, G*H]`` of each direction, in the order of gates of some framework, as our weights and back."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from .arrays import expect_one_dtype, expect_shape
 from .gates import OURS, reorder, said
 from .result import Converted
 
-__all__ = ["ORDERS", "Direction", "build", "take_apart"]
-
-ORDERS: dict[Cell, str] = {**OURS, Cell.GRU: "zrn"}
-"""Gates i f c o of an LSTM are in our order; those of a GRU are z r h."""
+__all__ = ["Direction", "build", "take_apart"]
 
 
 class Direction(NamedTuple):
@@ -43,12 +40,19 @@ class Direction(NamedTuple):
         return {f"{field} of {self.name}": t for field, t in self._asdict().items() if isinstance(t, Tensor)}
 
 
-def build(cell: Cell, layers: Sequence[Sequence[Direction]], bias: Bias) -> Converted:
-    """The network of *layers*, each of one direction or two, all with the biases of *bias* or some without."""
+def build(cell: Cell, order: str, layers: Sequence[Sequence[Direction]], bias: Bias) -> Converted:
+    """The network of *layers*, each of one direction or two, all with the biases of *bias* or some without.
+
+    Args:
+        cell: of all layers.
+        order: their gates, in our letters.
+        layers: one list a layer.
+        bias: of the layers that have one.
+    """
     flat = [direction for layer in layers for direction in layer]
     _check(layers, flat)
     hidden = flat[0].recurrent.shape[0]
-    without = [d.name for d in flat if d.bias_ih is None]
+    without = [d.name for d in flat if d.bias_ih is None and d.bias_hh is None]
     descriptor = RNNDescriptor(
         cell,
         flat[0].kernel.shape[0],
@@ -59,8 +63,8 @@ def build(cell: Cell, layers: Sequence[Sequence[Direction]], bias: Bias) -> Conv
     )
     weights = RNNWeights(descriptor, flat[0].kernel.new_zeros(layout_of(descriptor).size))
     for ours, theirs in zip(weights.by_layer(), flat, strict=True):
-        _fill(ours, theirs, descriptor)
-    done = said(ORDERS[cell], OURS[cell])
+        _fill(ours, theirs, descriptor, order)
+    done = said(order, OURS[cell])
     if without and len(without) < len(flat):
         done += ("added biases of zeros to the layers without them",)
     return Converted(descriptor, weights.requires_grad_(), done)
@@ -82,7 +86,7 @@ def _check(layers: Sequence[Sequence[Direction]], flat: Sequence[Direction]) -> 
             )
 
 
-def _fill(ours: LayerWeights, theirs: Direction, d: RNNDescriptor) -> None:
+def _fill(ours: LayerWeights, theirs: Direction, d: RNNDescriptor, order: str) -> None:
     """Copies one direction into its views; matrices are turned, gates put into our order."""
     for field, view in zip(LayerWeights._fields, ours, strict=True):
         theirs_field = {"weight_ih": "kernel", "weight_hh": "recurrent"}.get(field, field)
@@ -90,16 +94,16 @@ def _fill(ours: LayerWeights, theirs: Direction, d: RNNDescriptor) -> None:
         if view is None or array is None:
             continue
         expect_shape(f"{theirs_field} of {theirs.name}", array, tuple(view.shape[::-1]), f"for {d!r}")
-        view.copy_(reorder(array.t() if array.dim() == 2 else array, ORDERS[d.cell], OURS[d.cell]))
+        view.copy_(reorder(array.t() if array.dim() == 2 else array, order, OURS[d.cell]))
 
 
-def take_apart(descriptor: RNNDescriptor, weights: RNNWeights) -> list[list[Direction]]:
+def take_apart(descriptor: RNNDescriptor, order: str, weights: RNNWeights) -> list[list[Direction]]:
     """The inverse of :func:`build`, for weights without skip input and projection, in memory of their own."""
-    have, want = OURS[descriptor.cell], ORDERS[descriptor.cell]
+    have = OURS[descriptor.cell]
     found: list[list[Direction]] = []
     for number, own in enumerate(weights.by_layer()):
         layer, direction = divmod(number, descriptor.num_directions)
-        moved = [None if t is None else reorder(t.detach(), have, want) for t in own[:4]]
+        moved = [None if t is None else reorder(t.detach(), have, order) for t in own[:4]]
         kernel, recurrent, *biases = moved
         assert kernel is not None
         assert recurrent is not None

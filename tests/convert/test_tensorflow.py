@@ -1,0 +1,219 @@
+"""TensorFlow's arrays, by the equations of its operators in NumPy: its 1.x cells no longer install anywhere."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from cases import BIASES, CELLS
+from compare import assert_bitwise, assert_same
+
+from rnncompat import (
+    InvalidTypeError,
+    InvalidValueError,
+    RNNDescriptor,
+    RNNWeights,
+    UnsupportedError,
+    rnn_forward,
+)
+from rnncompat.convert.tensorflow import from_basic_lstm, from_cudnn_rnn, to_basic_lstm, to_cudnn_rnn
+
+I, H, B, T = 3, 5, 4, 7
+X = np.random.default_rng(9).normal(size=(T, B, I))
+GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def run(descriptor, weights):
+    return rnn_forward(descriptor, weights, torch.tensor(X), backend="reference")[0].detach()
+
+
+def basic_lstm(cells, xs, forget_bias):
+    """``BasicLSTMCell.call`` step by step: ``i, j, f, o = split([x; h] kernel + bias)``."""
+    for cell in cells:
+        h = c = np.zeros((xs.shape[1], cell["kernel"].shape[1] // 4))
+        ys = []
+        for x in xs:
+            i, j, f, o = np.split(np.concatenate([x, h], 1) @ cell["kernel"] + cell["bias"], 4, axis=1)
+            c = c * sigmoid(f + forget_bias) + sigmoid(i) * np.tanh(j)
+            h = np.tanh(c) * sigmoid(o)
+            ys.append(h)
+        xs = np.stack(ys)
+    return xs
+
+
+def cells(layers, inputs=I):
+    rng = np.random.default_rng(3)
+    sizes = [inputs] + [H] * (layers - 1)
+    return [{"kernel": rng.normal(size=(rows + H, 4 * H)), "bias": rng.normal(size=4 * H)} for rows in sizes]
+
+
+@pytest.mark.parametrize("forget_bias", [0.0, 1.0, 0.3])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_basic_lstm_cells(layers, forget_bias):
+    arrays = cells(layers)
+    descriptor, weights, done = from_basic_lstm(arrays, forget_bias=forget_bias)
+    assert descriptor == RNNDescriptor("lstm", I, H, num_layers=layers, bias="input")
+    said = (f"forget_bias {forget_bias} added to the bias of f",) if forget_bias else ()
+    assert done == ("gates i g f o became i f g o", *said)
+    assert_same(basic_lstm(arrays, X, forget_bias), run(descriptor, weights))
+    assert weights.flat.numel() == sum(a.size for cell in arrays for a in cell.values())
+    back, _ = to_basic_lstm(descriptor, weights)
+    assert_same(
+        basic_lstm([{k: v.numpy() for k, v in c.items()} for c in back], X, 0.0), run(descriptor, weights)
+    )
+    if not forget_bias:
+        for cell, again in zip(arrays, back, strict=True):
+            assert_bitwise([cell["kernel"], cell["bias"]], [again["kernel"], again["bias"]])
+
+
+def test_a_forget_bias_is_taken_off_where_that_is_exact_and_refused_else():
+    descriptor = RNNDescriptor("lstm", I, H, bias="input")
+    weights = RNNWeights.init(descriptor, dtype=torch.float64)
+    with pytest.raises(UnsupportedError, match="cannot be taken off the bias of layer 1 without rounding"):
+        to_basic_lstm(descriptor, weights, forget_bias=0.1)
+    with torch.no_grad():
+        weights["bias_ih_l0"].copy_(torch.arange(4 * H) / 8)
+    (cell,), _ = to_basic_lstm(descriptor, weights, forget_bias=1.0)
+    assert_same(basic_lstm([{k: v.numpy() for k, v in cell.items()}], X, 1.0), run(descriptor, weights))
+    again = from_basic_lstm(cell, forget_bias=1.0).weights
+    assert_bitwise(weights.flat.detach(), again.flat.detach())
+
+
+@pytest.mark.parametrize("bias", BIASES)
+def test_every_bias_mode_goes_into_basic_cells(bias):
+    descriptor = RNNDescriptor("lstm", I, H, num_layers=2, bias=bias)
+    weights = RNNWeights.init(descriptor, dtype=torch.float64)
+    arrays = [{k: v.numpy() for k, v in cell.items()} for cell in to_basic_lstm(descriptor, weights).arrays]
+    assert_same(basic_lstm(arrays, X, 0.0), run(descriptor, weights))
+
+
+CELL = cells(1)[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "words"),
+    [
+        ([], InvalidTypeError, "the variables of one cell"),
+        ({"kernel": CELL["kernel"]}, InvalidValueError, "the variables kernel and bias"),
+        ({**CELL, "w_f_diag": CELL["bias"]}, UnsupportedError, "cell 1 has peepholes"),
+        ({**CELL, "kernel": CELL["kernel"][:, :-1]}, InvalidValueError, "kernel of cell 1"),
+        ({**CELL, "kernel": CELL["kernel"][:H]}, InvalidValueError, "kernel of cell 1"),
+        ({**CELL, "bias": CELL["bias"][1:]}, InvalidValueError, "bias of cell 1"),
+        ([CELL, CELL], InvalidValueError, "kernel of cell 2"),
+    ],
+)
+def test_cells_that_do_not_fit_are_named(given, error, words):
+    with pytest.raises(error, match=words):
+        from_basic_lstm(given)
+
+
+def canonical(cell, layers, directions):
+    """Lists as ``CudnnRNNCanonicalToParams`` takes them."""
+    rng = np.random.default_rng(4)
+    matrices, biases = [], []
+    for layer in range(layers):
+        for _ in range(directions):
+            rows = H * directions if layer else I
+            matrices += [rng.normal(size=(H, rows)) for _ in range(GATES[cell])]
+            matrices += [rng.normal(size=(H, H)) for _ in range(GATES[cell])]
+            biases += [rng.normal(size=H) for _ in range(2 * GATES[cell])]
+    return matrices, biases
+
+
+def cudnn(cell, matrices, biases, layers, directions):
+    """The library's own equations, gate by gate, on ``[T, B, I]``."""
+    gates, xs = GATES[cell], X
+    left_m, left_b = iter(matrices), iter(biases)
+    for _ in range(layers):
+        halves = []
+        for direction in range(directions):
+            w, r = ([next(left_m) for _ in range(gates)] for _ in range(2))
+            bw, br = ([next(left_b) for _ in range(gates)] for _ in range(2))
+            h = c = np.zeros((B, H))
+            ys = []
+            for x in xs[::-1] if direction else xs:
+                gx = [x @ m.T + b for m, b in zip(w, bw, strict=True)]
+                gh = [h @ m.T + b for m, b in zip(r, br, strict=True)]
+                h, c = cudnn_step(cell, gx, gh, h, c)
+                ys.append(h)
+            halves.append(np.stack(ys[::-1] if direction else ys))
+        xs = np.concatenate(halves, 2)
+    return xs
+
+
+def cudnn_step(cell, gx, gh, h, c):
+    if cell == "lstm":
+        i, f, g, o = (a + b for a, b in zip(gx, gh, strict=True))
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        return sigmoid(o) * np.tanh(c), c
+    if cell == "gru":
+        r, z = sigmoid(gx[0] + gh[0]), sigmoid(gx[1] + gh[1])
+        return (1 - z) * np.tanh(gx[2] + r * gh[2]) + z * h, c
+    return (np.tanh if cell == "rnn_tanh" else lambda v: np.maximum(v, 0))(gx[0] + gh[0]), c
+
+
+@pytest.mark.parametrize("both", [False, True], ids=["forward", "both"])
+@pytest.mark.parametrize(("cell", "layers"), list(itertools.product(CELLS, (1, 2, 3))))
+def test_canonical_arrays(cell, layers, both):
+    matrices, biases = canonical(cell, layers, 1 + both)
+    descriptor, weights, done = from_cudnn_rnn(
+        matrices, biases, cell=cell, num_layers=layers, bidirectional=both
+    )
+    assert (descriptor, done) == (RNNDescriptor(cell, I, H, num_layers=layers, bidirectional=both), ())
+    assert weights.flat.numel() == sum(a.size for a in (*matrices, *biases))
+    assert_same(cudnn(cell, matrices, biases, layers, 1 + both), run(descriptor, weights))
+    (back, back_biases), done = to_cudnn_rnn(descriptor, weights)
+    assert done == ()
+    assert_bitwise(matrices, back)
+    assert_bitwise(biases, back_biases)
+
+
+@pytest.mark.parametrize(("cell", "bias"), list(itertools.product(CELLS, BIASES)))
+def test_every_bias_mode_goes_into_canonical_arrays(cell, bias):
+    descriptor = RNNDescriptor(cell, I, H, num_layers=2, bias=bias, bidirectional=True)
+    weights = RNNWeights.init(descriptor, dtype=torch.float64)
+    (matrices, biases), done = to_cudnn_rnn(descriptor, weights)
+    plain = [m.numpy() for m in matrices], [b.numpy() for b in biases]
+    assert_same(cudnn(cell, *plain, 2, 2), run(descriptor, weights))
+    assert bool(done) is (bias != "double")
+
+
+MATRICES, VECTORS = canonical("gru", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("matrices", "biases", "options", "words"),
+    [
+        (MATRICES[:-1], VECTORS, {}, "weights has 5 arrays; expected 6"),
+        (MATRICES, VECTORS[:-1], {}, "biases has 5 arrays"),
+        (MATRICES, VECTORS, {"num_layers": 2}, "expected 12"),
+        ([MATRICES[0].T, *MATRICES[1:]], VECTORS, {}, r"weights\[1\]"),
+        ([*MATRICES[:4], MATRICES[4][:, :2], MATRICES[5]], VECTORS, {}, r"weights\[4\]"),
+        (MATRICES, [*VECTORS[:5], VECTORS[5][:2]], {}, r"biases\[5\]"),
+        (VECTORS, VECTORS, {}, r"weights\[0\]"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_named(matrices, biases, options, words):
+    with pytest.raises(InvalidValueError, match=words):
+        from_cudnn_rnn(matrices, biases, cell="gru", **options)
+
+
+@pytest.mark.parametrize(
+    ("cell", "options", "export", "words"),
+    [
+        ("gru", {}, to_basic_lstm, "a BasicLSTMCell is an LSTM"),
+        ("lstm", {"bidirectional": True}, to_basic_lstm, "only one direction"),
+        ("lstm", {"proj_size": 2}, to_cudnn_rnn, "no projection"),
+        ("lstm", {"cell_clip": (-1, 1)}, to_cudnn_rnn, "no clipping"),
+    ],
+)
+def test_networks_that_they_lack_are_refused(cell, options, export, words):
+    descriptor = RNNDescriptor(cell, I, H, **options)
+    with pytest.raises(UnsupportedError, match=words):
+        export(descriptor, RNNWeights.init(descriptor))
