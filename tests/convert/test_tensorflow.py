@@ -1,8 +1,13 @@
-"""TensorFlow's arrays, by the equations of its operators in NumPy: its 1.x cells no longer install anywhere."""
+"""TensorFlow's arrays, by the equations of its operators in NumPy, and one of its operators itself in a saved run.
+
+TensorFlow 2.21 takes 2.2 GB, so it is in no environment; its ``BasicLSTMCell`` is gone, but the operator
+``LSTMBlockCell`` has the same kernel and adds ``forget_bias`` likewise. ``CudnnRNN`` runs on a GPU only.
+"""
 
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,6 +75,16 @@ def test_basic_lstm_cells(layers, forget_bias):
     if not forget_bias:
         for cell, again in zip(arrays, back, strict=True):
             assert_bitwise([cell["kernel"], cell["bias"]], [again["kernel"], again["bias"]])
+
+
+def test_tensorflows_own_operator():
+    """Seven steps of ``tf.raw_ops.LSTMBlockCell`` with ``forget_bias=1.0``, float32, run by TensorFlow 2.21."""
+    saved = np.load(Path(__file__).parent / "data" / "tensorflow_lstm.npz")
+    cell = {"kernel": saved["kernel"], "bias": saved["bias"]}
+    assert_same(basic_lstm([cell], saved["x"], 1.0)[-1], torch.tensor(saved["h"]).double(), 1e-6)
+    descriptor, weights, _ = from_basic_lstm(cell, forget_bias=1.0)
+    output, _ = rnn_forward(descriptor, weights, torch.tensor(saved["x"]), backend="reference")
+    assert_same(saved["h"], output[-1].detach(), 1e-6)
 
 
 def test_a_forget_bias_is_taken_off_where_that_is_exact_and_refused_else():
