@@ -133,6 +133,8 @@ def _read_layer(name: str, arrays: list[Any]) -> list[Direction]:
 def _tell(first: Direction, activation: str) -> Cell:
     if first.recurrent.dim() != 2:
         raise bad_shape(f"recurrent_kernel of {first.name}", first.recurrent, "[H, G*H]")
+    if not isinstance(activation, str):
+        raise bad_type("activation", activation, "Keras's name of it, such as 'tanh'")
     hidden, columns = first.recurrent.shape
     simple = _ACTIVATIONS.get(activation) if columns == hidden else None
     if columns == hidden and simple is None:

@@ -7,14 +7,24 @@ i j f o, and adds ``forget_bias`` to f at run time; ``LSTMCell`` without peephol
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..descriptor import Bias, Cell, RNNDescriptor
-from ..errors import InvalidValueError, UnsupportedError, bad_shape, bad_type, bad_value, check_choice
+from ..errors import (
+    InvalidValueError,
+    UnsupportedError,
+    bad_shape,
+    bad_type,
+    bad_value,
+    check_choice,
+    check_whole,
+)
 from ..weights import RNNWeights
 from .arrays import expect_shape, read_array
 from .biases import said_both, said_one, with_both_biases
@@ -26,8 +36,7 @@ from .result import Converted, Exported
 __all__ = ["from_basic_lstm", "from_cudnn_rnn", "to_basic_lstm", "to_cudnn_rnn"]
 
 _BASIC = "igfo"
-Fields = Mapping[str, Any]
-"""The variables of one cell by name."""
+Fields = Mapping[str, Any]  # the variables of one cell by name
 
 
 def from_cudnn_rnn(
@@ -58,9 +67,12 @@ def from_cudnn_rnn(
         RNNDescriptor('gru', 3, 5)
     """
     kind = check_choice("cell", cell, Cell)
+    check_whole("num_layers", num_layers, 1)
     directions = 2 if bidirectional else 1
     expected = 2 * kind.gates * num_layers * directions
     for name, arrays in (("weights", weights), ("biases", biases)):
+        if not isinstance(arrays, (list, tuple)):
+            raise bad_type(name, arrays, "a list of arrays")
         if len(arrays) != expected:
             raise InvalidValueError(
                 f"{name} has {len(arrays)} arrays; expected {expected}: {2 * kind.gates} a layer and direction."
@@ -101,10 +113,10 @@ def from_basic_lstm(cells: Fields | Sequence[Fields], *, forget_bias: float = 1.
     Args:
         cells: the variables of each cell by name: ``kernel`` ``(in + H, 4*H)`` and ``bias`` ``(4*H,)``.
         forget_bias: with which the cells were made; TensorFlow adds it to f at run time, so that it is in no
-            variable, and here it is added to the bias.
+            variable, and here it is added to the bias: one addition in the bias's dtype; ``done`` says if it rounded.
 
     Raises:
-        InvalidValueError: a variable is missing or unknown, or a shape does not fit.
+        InvalidValueError: a variable is missing or unknown, a shape does not fit, or *forget_bias* is not finite.
         InvalidTypeError: an array cannot be read, or dtypes differ.
         UnsupportedError: a cell has peepholes.
 
@@ -112,14 +124,18 @@ def from_basic_lstm(cells: Fields | Sequence[Fields], *, forget_bias: float = 1.
         >>> cell = {"kernel": torch.zeros(8, 20), "bias": torch.zeros(20)}
         >>> descriptor, weights, done = from_basic_lstm(cell)
         >>> descriptor, done[-1]
-        (RNNDescriptor('lstm', 3, 5, bias='input'), 'forget_bias 1.0 added to the bias of f')
+        (RNNDescriptor('lstm', 3, 5, bias='input'), 'forget_bias 1.0 added to the bias of f, exactly')
     """
-    listed = [cells] if isinstance(cells, Mapping) else list(cells)
-    if not listed or not all(isinstance(cell, Mapping) for cell in listed):
+    _check_finite(forget_bias)
+    listed = [cells] if isinstance(cells, Mapping) else cells
+    fits = isinstance(listed, (list, tuple)) and all(isinstance(cell, Mapping) for cell in listed)
+    if not fits or not listed:
         raise bad_type("cells", cells, "the variables of one cell by name, or a list of such mappings")
-    read = [_read_basic(f"cell {number}", cell, forget_bias) for number, cell in enumerate(listed, 1)]
+    read = [_read_basic(f"cell {number}", cell) for number, cell in enumerate(listed, 1)]
+    exact = [_raise_forget(direction, forget_bias) for direction in read]
     found = build(Cell.LSTM, _BASIC, [[direction] for direction in read], Bias.INPUT)
-    extra = (f"forget_bias {forget_bias} added to the bias of f",) if forget_bias else ()
+    how = "exactly" if all(exact) else f"rounded to {found.weights.flat.dtype}"
+    extra = (f"forget_bias {forget_bias} added to the bias of f, {how}",) if forget_bias else ()
     return found._replace(done=found.done + extra)
 
 
@@ -136,6 +152,7 @@ def to_basic_lstm(descriptor: RNNDescriptor, weights: RNNWeights, *, forget_bias
         A list of ``{"kernel": (in + H, 4*H), "bias": (4*H,)}``; two biases become their sum, none zeros.
 
     Raises:
+        InvalidValueError: *forget_bias* is not finite.
         UnsupportedError: the network is no LSTM, or has a second direction, skip input, a projection or a clip; or
             *forget_bias* cannot be taken off exactly.
 
@@ -148,10 +165,12 @@ def to_basic_lstm(descriptor: RNNDescriptor, weights: RNNWeights, *, forget_bias
     refuse_options(descriptor, "BasicLSTMCell", ("bidirectional", "input_mode", "proj_size", "cell_clip"))
     if descriptor.cell is not Cell.LSTM:
         raise UnsupportedError(f"cell is {descriptor.cell.value!r}; a BasicLSTMCell is an LSTM.")
+    _check_finite(forget_bias)
     own = with_both_biases(on_cpu(descriptor, weights))
     arrays = [_basic(direction, forget_bias) for (direction,) in take_apart(own.descriptor, _BASIC, own)]
-    done = said(OURS[Cell.LSTM], _BASIC) + said_one(descriptor.bias) + said_dropout(descriptor)
-    return Exported(arrays, done)
+    done = said(OURS[Cell.LSTM], _BASIC) + said_one(descriptor.bias)
+    done += (f"forget_bias {forget_bias} taken off the bias of f",) if forget_bias else ()
+    return Exported(arrays, done + said_dropout(descriptor))
 
 
 def _read_gates(weights: Sequence[Any], biases: Sequence[Any], gates: int, number: int) -> Direction:
@@ -172,37 +191,60 @@ def _side(name: str, arrays: Sequence[Any], side: slice, dims: int) -> Tensor:
     return torch.cat(read)
 
 
-def _read_basic(name: str, fields: Fields, forget_bias: float) -> Direction:
-    if any("diag" in field for field in fields):
-        raise UnsupportedError(f"{name} has peepholes, {sorted(fields)}; no cell here has.")
+def _check_finite(forget_bias: float) -> None:
+    if not isinstance(forget_bias, Real) or isinstance(forget_bias, bool):
+        raise bad_type("forget_bias", forget_bias, "a number")
+    if not math.isfinite(forget_bias):
+        raise bad_value("forget_bias", forget_bias, "a finite number")
+
+
+def _read_basic(name: str, fields: Fields) -> Direction:
+    names = sorted(map(str, fields))
+    if any("diag" in field for field in names):
+        raise UnsupportedError(f"{name} has peepholes, {names}; no cell here has.")
     if fields.keys() != {"kernel", "bias"}:
-        raise bad_value(name, sorted(fields), "the variables kernel and bias")
+        raise bad_value(name, names, "the variables kernel and bias")
     kernel, bias = (read_array(f"{field} of {name}", fields[field]) for field in ("kernel", "bias"))
-    if (
-        kernel.dim() != 2
-        or kernel.shape[1] % 4
-        or kernel.shape[0] <= kernel.shape[1] // 4
-        or not kernel.shape[1]
-    ):
+    hidden, rest = divmod(kernel.shape[1], 4) if kernel.dim() == 2 else (0, 0)
+    if not hidden or rest or kernel.shape[0] <= hidden:
         raise bad_shape(f"kernel of {name}", kernel, "(in + H, 4*H)")
-    hidden = kernel.shape[1] // 4
     expect_shape(f"bias of {name}", bias, (4 * hidden,), "(4*H,)")
-    shift = torch.zeros_like(bias)
-    shift[2 * hidden : 3 * hidden] = forget_bias
     rows = kernel.shape[0] - hidden
-    return Direction(name, kernel[:rows], kernel[rows:], bias + shift, None)
+    return Direction(name, kernel[:rows], kernel[rows:], bias.clone(), None)
+
+
+def _of_forget(direction: Direction, forget_bias: float) -> tuple[Tensor, Tensor]:
+    """The part of f in the bias, a view, and *forget_bias* as TensorFlow has it: rounded to the bias's dtype."""
+    assert direction.bias_ih is not None
+    forget = direction.bias_ih.chunk(4)[_BASIC.index("f")]
+    return forget, forget.new_tensor(forget_bias)
+
+
+def _raise_forget(direction: Direction, forget_bias: float) -> bool:
+    """Adds *forget_bias* in place; whether that was exact: Knuth's error of a sum is zero."""
+    if not forget_bias:
+        return True
+    forget, constant = _of_forget(direction, forget_bias)
+    before = forget.clone()
+    added = forget.add_(constant) - before
+    return not bool(((before - (forget - added)) + (constant - added)).any())
 
 
 def _basic(direction: Direction, forget_bias: float) -> dict[str, Tensor]:
     assert direction.bias_ih is not None
     assert direction.bias_hh is not None
     bias = direction.bias_ih + direction.bias_hh
-    forget = bias.chunk(4)[_BASIC.index("f")]
-    less = forget - forget_bias
-    if bool((less + forget_bias != forget).any()):
+    if forget_bias:
+        _lower_forget(direction._replace(bias_ih=bias), forget_bias)
+    return {"kernel": torch.cat([direction.kernel, direction.recurrent]), "bias": bias}
+
+
+def _lower_forget(direction: Direction, forget_bias: float) -> None:
+    forget, constant = _of_forget(direction, forget_bias)
+    less = forget - constant
+    if bool((less + constant != forget).any()):
         raise UnsupportedError(
             f"forget_bias is {forget_bias}, which cannot be taken off the bias of {direction.name} without rounding "
             "it. Make the cell with forget_bias=0.0, and export so."
         )
     forget.copy_(less)
-    return {"kernel": torch.cat([direction.kernel, direction.recurrent]), "bias": bias}

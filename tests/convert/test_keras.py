@@ -133,6 +133,11 @@ def test_what_no_network_here_computes_is_refused(cell, options, words):
         from_keras(arrays, **options)
 
 
+def test_an_activation_is_given_by_its_name():
+    with pytest.raises(InvalidTypeError, match="activation is a dict; expected Keras's name of it"):
+        from_keras(numpy_keras.draw("rnn_tanh"), activation={"class_name": "function", "config": "tanh"})
+
+
 def test_options_of_other_layers_do_not_matter():
     assert (
         from_keras(numpy_keras.draw("lstm"), reset_after=False, merge_mode="sum").descriptor.hidden_size == H

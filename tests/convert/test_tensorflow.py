@@ -7,13 +7,16 @@ TensorFlow 2.21 takes 2.2 GB, so it is in no environment; its ``BasicLSTMCell`` 
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from cases import BIASES, CELLS
+from cases import BIASES, CELLS, examples
 from compare import assert_bitwise, assert_same
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rnncompat import (
     InvalidTypeError,
@@ -64,7 +67,11 @@ def test_basic_lstm_cells(layers, forget_bias):
     arrays = cells(layers)
     descriptor, weights, done = from_basic_lstm(arrays, forget_bias=forget_bias)
     assert descriptor == RNNDescriptor("lstm", I, H, num_layers=layers, bias="input")
-    said = (f"forget_bias {forget_bias} added to the bias of f",) if forget_bias else ()
+    said = (
+        (f"forget_bias {forget_bias} added to the bias of f, rounded to torch.float64",)
+        if forget_bias
+        else ()
+    )
     assert done == ("gates i g f o became i f g o", *said)
     assert_same(basic_lstm(arrays, X, forget_bias), run(descriptor, weights))
     assert weights.flat.numel() == sum(a.size for cell in arrays for a in cell.values())
@@ -94,10 +101,64 @@ def test_a_forget_bias_is_taken_off_where_that_is_exact_and_refused_else():
         to_basic_lstm(descriptor, weights, forget_bias=0.1)
     with torch.no_grad():
         weights["bias_ih_l0"].copy_(torch.arange(4 * H) / 8)
-    (cell,), _ = to_basic_lstm(descriptor, weights, forget_bias=1.0)
+    (cell,), done = to_basic_lstm(descriptor, weights, forget_bias=1.0)
+    assert done[-1] == "forget_bias 1.0 taken off the bias of f"
     assert_same(basic_lstm([{k: v.numpy() for k, v in cell.items()}], X, 1.0), run(descriptor, weights))
-    again = from_basic_lstm(cell, forget_bias=1.0).weights
+    _, again, done = from_basic_lstm(cell, forget_bias=1.0)
+    assert done[-1] == "forget_bias 1.0 added to the bias of f, exactly"
     assert_bitwise(weights.flat.detach(), again.flat.detach())
+
+
+@examples(60)
+@given(
+    st.sampled_from([torch.float64, torch.float32, torch.bfloat16, torch.float16]),
+    st.floats(-4, 4, width=32).filter(bool),
+    st.lists(st.floats(-8, 8, width=32), min_size=H, max_size=H),
+)
+def test_done_says_whether_the_addition_rounded(dtype, forget_bias, numbers):
+    bias = torch.zeros(4 * H, dtype=dtype)
+    bias[2 * H : 3 * H] = torch.tensor(numbers, dtype=dtype)
+    cell = {"kernel": torch.zeros(I + H, 4 * H, dtype=dtype), "bias": bias}
+    _, weights, done = from_basic_lstm(cell, forget_bias=forget_bias)
+    constant = Fraction(torch.tensor(forget_bias, dtype=dtype).item())
+    pairs = zip(bias[2 * H : 3 * H].tolist(), weights["bias_ih_l0"][H : 2 * H].tolist(), strict=True)
+    exact = all(Fraction(old) + constant == Fraction(new) for old, new in pairs)
+    assert done[-1].endswith("exactly" if exact else f"rounded to {dtype}")
+
+
+def test_bits_are_kept_where_nothing_is_added():
+    bias = torch.full((4 * H,), -0.0)
+    weights = from_basic_lstm({"kernel": torch.zeros(I + H, 4 * H), "bias": bias}, forget_bias=0.0).weights
+    assert bool(weights["bias_ih_l0"].signbit().all())
+    assert bool(bias.signbit().all())
+    with torch.no_grad():
+        weights["bias_ih_l0"].fill_(float("nan"))
+    assert bool(to_basic_lstm(weights.descriptor, weights).arrays[0]["bias"].isnan().all())
+
+
+def test_the_arrays_given_are_left_as_they_are():
+    bias = torch.zeros(4 * H)
+    from_basic_lstm({"kernel": torch.zeros(I + H, 4 * H), "bias": bias}, forget_bias=1.0)
+    assert not bool(bias.any())
+
+
+@pytest.mark.parametrize(
+    ("forget_bias", "error"),
+    [
+        (None, InvalidTypeError),
+        ("1", InvalidTypeError),
+        (True, InvalidTypeError),
+        (float("nan"), InvalidValueError),
+    ],
+)
+def test_a_forget_bias_that_is_no_number_is_refused(forget_bias, error):
+    descriptor = RNNDescriptor("lstm", I, H)
+    for convert in (
+        lambda: from_basic_lstm(CELL, forget_bias=forget_bias),
+        lambda: to_basic_lstm(descriptor, RNNWeights.init(descriptor), forget_bias=forget_bias),
+    ):
+        with pytest.raises(error, match="forget_bias is"):
+            convert()
 
 
 @pytest.mark.parametrize("bias", BIASES)
@@ -115,6 +176,9 @@ CELL = cells(1)[0]
     ("given", "error", "words"),
     [
         ([], InvalidTypeError, "the variables of one cell"),
+        (None, InvalidTypeError, "cells is a NoneType"),
+        ({1: 2, "kernel": 3}, InvalidValueError, "the variables kernel and bias"),
+        ({**CELL, "kernel": CELL["bias"]}, InvalidValueError, "kernel of cell 1"),
         ({"kernel": CELL["kernel"]}, InvalidValueError, "the variables kernel and bias"),
         ({**CELL, "w_f_diag": CELL["bias"]}, UnsupportedError, "cell 1 has peepholes"),
         ({**CELL, "kernel": CELL["kernel"][:, :-1]}, InvalidValueError, "kernel of cell 1"),
@@ -217,6 +281,20 @@ MATRICES, VECTORS = canonical("gru", 1, 1)
 def test_arrays_that_do_not_fit_are_named(matrices, biases, options, words):
     with pytest.raises(InvalidValueError, match=words):
         from_cudnn_rnn(matrices, biases, cell="gru", **options)
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "error", "words"),
+    [
+        (None, {}, InvalidTypeError, "weights is a NoneType"),
+        ([], {"num_layers": 0}, InvalidValueError, "num_layers is 0"),
+        (MATRICES, {"num_layers": 1.0}, InvalidTypeError, "num_layers is a float"),
+        (MATRICES, {"cell": "sru"}, InvalidValueError, "cell is 'sru'"),
+    ],
+)
+def test_arguments_are_checked_first(weights, options, error, words):
+    with pytest.raises(error, match=words):
+        from_cudnn_rnn(weights, VECTORS, **{"cell": "gru", **options})
 
 
 @pytest.mark.parametrize(
