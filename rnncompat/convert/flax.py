@@ -60,10 +60,7 @@ def from_flax(
         >>> from_flax(gru).descriptor
         RNNDescriptor('gru', 3, 5)
     """
-    listed = [layers] if isinstance(layers, Mapping) else list(layers)
-    pairs = [one if isinstance(one, tuple) else (one,) for one in listed]
-    if not pairs or not all(isinstance(one, Mapping) for pair in pairs for one in pair):
-        raise bad_type("layers", layers, "the parameters of one cell, or a list with one or a pair a layer")
+    pairs = _listed(layers)
     kinds = [_kind(f"layer {number}", one) for number, pair in enumerate(pairs, 1) for one in pair]
     if len(set(kinds)) > 1:
         raise UnsupportedError(
@@ -105,7 +102,21 @@ def to_flax(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
 def _said(d: RNNDescriptor) -> tuple[str, ...]:
     if d.cell is Cell.GRU and d.bias in (Bias.DOUBLE, Bias.RECURRENT):
         return ("bias_hh of r and z added to bias_ih",)
-    return said_one(d.bias)
+    if d.cell is Cell.GRU and d.bias is Bias.INPUT:
+        return ("added a bias of zeros to hn",)
+    if d.cell is Cell.LSTM and d.bias is Bias.INPUT:  # whose one bias is the state's there
+        return ("bias_ih became the one bias",)
+    return () if d.cell is Cell.LSTM and d.bias is Bias.RECURRENT else said_one(d.bias)
+
+
+def _listed(layers: Any) -> list[tuple[Params, ...]]:
+    """A tuple a layer: one cell, or two."""
+    listed = [layers] if isinstance(layers, Mapping) else layers
+    if isinstance(listed, list) and listed:
+        pairs = [one if isinstance(one, tuple) else (one,) for one in listed]
+        if all(len(pair) in (1, 2) and all(isinstance(one, Mapping) for one in pair) for pair in pairs):
+            return pairs
+    raise bad_type("layers", layers, "the parameters of one cell, or a list with one or a pair a layer")
 
 
 def _name(number: int, direction: int) -> str:
@@ -117,7 +128,7 @@ def _kind(name: str, params: Params) -> str:
         if params.keys() == {side + gate for side in "ih" for gate in letters or ("",)}:
             return kind
     raise InvalidValueError(
-        f"{name} has {sorted(params)}; expected those of a GRUCell, an OptimizedLSTMCell or a SimpleCell of "
+        f"{name} has {sorted(map(str, params))}; expected those of a GRUCell, an OptimizedLSTMCell or a SimpleCell of "
         "flax.linen."
     )
 
@@ -156,7 +167,7 @@ def _side(name: str, kind: str, params: Params, side: str) -> tuple[Tensor, Tens
 def _dense(name: str, dense: Any, biased: bool) -> tuple[Tensor, Tensor | None]:
     expected = {"kernel", "bias"} if biased else {"kernel"}
     if not isinstance(dense, Mapping) or dense.keys() != expected:
-        found = sorted(dense) if isinstance(dense, Mapping) else type(dense).__name__
+        found = sorted(map(str, dense)) if isinstance(dense, Mapping) else type(dense).__name__
         raise InvalidValueError(f"{name} has {found}; expected {sorted(expected)}.")
     kernel = read_array(f"kernel of {name}", dense["kernel"])
     if kernel.dim() != 2:

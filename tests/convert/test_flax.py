@@ -73,6 +73,25 @@ def test_every_bias_mode_goes_out(cell, bias, both):
     assert_same(numpy_flax.chain(cell, plain, X), run(descriptor, weights))
 
 
+@pytest.mark.parametrize(
+    ("cell", "bias", "done"),
+    [
+        ("lstm", "double", ("bias_ih + bias_hh became one bias",)),
+        ("lstm", "input", ("bias_ih became the one bias",)),
+        ("lstm", "recurrent", ()),
+        ("lstm", "none", ("added a bias of zeros",)),
+        ("gru", "double", ("bias_hh of r and z added to bias_ih",)),
+        ("gru", "input", ("added a bias of zeros to hn",)),
+        ("gru", "recurrent", ("bias_hh of r and z added to bias_ih",)),
+        ("rnn_tanh", "input", ()),
+        ("rnn_tanh", "recurrent", ("bias_hh became the one bias",)),
+    ],
+)
+def test_what_became_of_the_biases_is_said(cell, bias, done):
+    descriptor = RNNDescriptor(cell, I, H, bias=bias)
+    assert to_flax(descriptor, RNNWeights.init(descriptor)).done == done
+
+
 def numpy_params(params):
     return {dense: {name: t.numpy() for name, t in own.items()} for dense, own in params.items()}
 
@@ -107,6 +126,10 @@ ONE = numpy_flax.draw("lstm")[0]
     ("layers", "options", "error", "words"),
     [
         ([], {}, InvalidTypeError, "the parameters of one cell"),
+        (None, {}, InvalidTypeError, "layers is a NoneType"),
+        ([()], {}, InvalidTypeError, "one or a pair a layer"),
+        ([(ONE, ONE, ONE)], {}, InvalidTypeError, "one or a pair a layer"),
+        ({1: ONE["ii"], "ii": ONE["ii"]}, {}, InvalidValueError, r"layer 1 has \['1', 'ii'\]"),
         ([ONE["ii"]], {}, InvalidValueError, r"layer 1 has \['kernel'\]"),
         ({**ONE, "hi": ONE["ii"]}, {}, InvalidValueError, r"hi of layer 1 has \['kernel'\]; expected"),
         (

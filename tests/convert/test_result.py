@@ -11,10 +11,14 @@ import torch
 from compare import assert_bitwise
 
 from rnncompat import RNNDescriptor, RNNWeights
+from rnncompat.convert.flax import from_flax, to_flax
 from rnncompat.convert.flux import from_flux, state_from_flux, to_flux
+from rnncompat.convert.keras import from_keras, to_keras
+from rnncompat.convert.keras_cudnn import from_keras_cudnn, to_keras_cudnn
 from rnncompat.convert.knet import from_knet, from_rnnparams, to_knet, to_rnnparams
 from rnncompat.convert.onnx import from_onnx, state_from_onnx, to_onnx
 from rnncompat.convert.rnndesc import from_rnndesc, to_rnndesc
+from rnncompat.convert.tensorflow import from_cudnn_rnn, to_basic_lstm, to_cudnn_rnn
 from rnncompat.convert.torch import from_torch, to_torch
 
 SIZES = {"cell": "gru", "input_size": 3, "hidden_size": 5}
@@ -25,6 +29,10 @@ BOTH_WAYS = {
     "rnnparams": (to_rnnparams, lambda arrays: from_rnnparams(arrays, cell="gru")),
     "flux": (to_flux, from_flux),
     "onnx": (to_onnx, from_onnx),
+    "keras": (to_keras, from_keras),
+    "keras_cudnn": (to_keras_cudnn, from_keras_cudnn),
+    "cudnn_rnn": (to_cudnn_rnn, lambda arrays: from_cudnn_rnn(*arrays, cell="gru")),
+    "flax": (to_flax, from_flax),
 }
 
 
@@ -61,7 +69,10 @@ def test_memory_is_its_own_on_both_sides(write, read, dtype):
 
 def test_one_array_does_not_bring_the_others_along():
     descriptor = RNNDescriptor("lstm", 70, 90)
-    for write in (to_torch, to_flux, to_rnnparams, to_onnx):
+    for write in (
+        *(to_torch, to_flux, to_rnnparams, to_onnx),
+        *(to_keras, to_keras_cudnn, to_cudnn_rnn, to_basic_lstm, to_flax),
+    ):
         file = io.BytesIO()
         torch.save(tensors(write(descriptor, RNNWeights.init(descriptor)).arrays)[-1], file)
         assert file.tell() < 5000
