@@ -119,6 +119,25 @@ def test_flax_itself_agrees(kind):
     assert_same(np.asarray(net.apply({"params": {"cell": params}}, x)), run(*given[:2], x), 1e-5)
 
 
+@pytest.mark.filterwarnings("ignore")  # JAX and Flax, of each other
+@pytest.mark.parametrize("kind", ["OptimizedLSTMCell", "GRUCell", "SimpleCell"])
+def test_flax_itself_agrees_in_both_directions(kind):
+    linen = pytest.importorskip("flax.linen", reason="Flax comes with the environment convert")
+    cell = {"GRUCell": "gru", "SimpleCell": "rnn_tanh"}.get(kind, "lstm")
+    forward, backward = (linen.RNN(getattr(linen, kind)(features=H)) for _ in range(2))
+    ((one, other),) = layers = [
+        tuple(
+            {dense: {n: a.astype("float32") for n, a in own.items()} for dense, own in params.items()}
+            for params in pair
+        )
+        for pair in numpy_flax.draw(cell, both=True)
+    ]
+    params = {"forward_rnn": {"cell": one}, "backward_rnn": {"cell": other}}
+    x = X.astype("float32")
+    expected = np.asarray(linen.Bidirectional(forward, backward).apply({"params": params}, x))
+    assert_same(expected, run(*from_flax(layers)[:2], x), 1e-5)
+
+
 ONE = numpy_flax.draw("lstm")[0]
 
 

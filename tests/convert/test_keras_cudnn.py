@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import numpy as np
 import numpy_keras
@@ -19,6 +20,7 @@ from rnncompat import (
     UnsupportedError,
     rnn_forward,
 )
+from rnncompat.convert.keras import from_keras
 from rnncompat.convert.keras_cudnn import from_keras_cudnn, to_keras_cudnn
 
 I, H, B, T = 3, 5, 4, 7
@@ -62,6 +64,23 @@ def test_a_matrix_of_one_gate_is_the_memory_of_its_block():
         for name, kernel in (("weight_ih_l0", arrays[0]), ("weight_hh_l0", arrays[1])):
             block = np.ascontiguousarray(kernel[:, rows])
             assert_bitwise(block.reshape(H, -1), weights[name][rows].detach())
+
+
+@pytest.mark.parametrize("layer", ["cu_lstm", "cu_gru", "gru", "lstm"])
+def test_the_flat_weights_are_those_that_keras_2_hands_to_cudnn(layer):
+    """``params`` of its calls of ``CudnnRNN``, recorded in ``tf_keras`` 2.21: one layer, so the library's own order."""
+    saved = np.load(Path(__file__).parent / "data" / "keras2_params.npz")
+    convert = from_keras_cudnn if layer.startswith("cu") else from_keras
+    flat = convert([[saved[f"{layer}_{k}"] for k in range(3)]]).weights.flat.detach()
+    if layer == "lstm":  # one bias here, and there zeros before it
+        matrices, (zeros, bias) = (
+            saved[layer][: 4 * H * (I + H)],
+            saved[layer][4 * H * (I + H) :].reshape(2, -1),
+        )
+        assert not zeros.any()
+        assert_bitwise(np.concatenate([matrices, bias]), flat)
+    else:
+        assert_bitwise(saved[layer], flat)
 
 
 @pytest.mark.parametrize(("cell", "bias"), list(itertools.product(("lstm", "gru"), BIASES)))

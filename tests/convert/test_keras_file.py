@@ -1,7 +1,9 @@
-"""HDF5 files of Keras: some that Keras 3.15 wrote, some in the form of Keras 2, and Keras itself reading ours.
+"""HDF5 files of Keras: some that Keras 3.15 and 2.21 wrote, more in the form of Keras 2, and Keras itself reading ours.
 
-The files in ``data`` hold the arrays of ``numpy_keras.draw`` in float32. Keras 2 no longer installs beside the Python
-and NumPy of today; its form is written here as its ``hdf5_format`` wrote it.
+In ``data``, the files ``keras3_*`` hold the arrays of ``numpy_keras.draw`` in float32. ``keras2_*`` are of ``tf_keras``
+2.21 on TensorFlow 2.21, random; ``keras2_outputs.npz`` has what it computed, for the cuDNN layers, which have no CPU
+kernel, by its own loader reading their file into plain ones. What no such file covers is written here in the form of
+its ``hdf5_format``.
 """
 
 from __future__ import annotations
@@ -63,6 +65,30 @@ def test_files_that_keras_wrote(h5py, name, cell, both, done):
     assert said == done
     arrays = numpy_keras.draw(cell, 2, both=both)
     assert_same(numpy_keras.run(cell, arrays, X, both), run(descriptor, weights), 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "cell", "both", "bias", "done"),
+    [
+        ("gru", "gru", False, "double", ("gates z r n became r z n", UNTOLD)),
+        ("lstm_model", "lstm", True, "input", ()),
+        ("cudnn_gru", "gru", True, "double", ("gates z r n became r z n",)),
+        ("cudnn_lstm_model", "lstm", False, "double", ()),
+    ],
+)
+def test_files_that_keras_2_wrote(h5py, name, cell, both, bias, done):
+    saved = np.load(DATA / "keras2_outputs.npz")
+    descriptor, weights, said = read(DATA / f"keras2_{name}.h5")
+    assert descriptor == RNNDescriptor(cell, 3, 5, num_layers=2, bidirectional=both, bias=bias)
+    assert said == done
+    x = torch.tensor(saved["x"])
+    output, _ = rnn_forward(descriptor, weights, x, batch_first=True, backend="reference")
+    assert_same(saved[name], output.detach(), 1e-6)
+
+
+def test_hard_sigmoid_is_told_by_a_model_that_keras_2_wrote(h5py):
+    with pytest.raises(UnsupportedError, match="recurrent_activation is 'hard_sigmoid'"):
+        read(DATA / "keras2_hard_model.h5")
 
 
 def test_relu_is_told_by_a_whole_model_and_asked_for_else(h5py):

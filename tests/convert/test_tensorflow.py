@@ -1,7 +1,7 @@
-"""TensorFlow's arrays, by the equations of its operators in NumPy, and one of its operators itself in a saved run.
+"""TensorFlow's arrays, by the equations of its operators in NumPy, and saved runs of TensorFlow itself.
 
-TensorFlow 2.21 takes 2.2 GB, so it is in no environment; its ``BasicLSTMCell`` is gone, but the operator
-``LSTMBlockCell`` has the same kernel and adds ``forget_bias`` likewise. ``CudnnRNN`` runs on a GPU only.
+TensorFlow 2.21 takes 2.2 GB, so it is in no environment. It ran its operator ``LSTMBlockCell``, and the
+``BasicLSTMCell`` and ``MultiRNNCell`` that ``tf_keras`` 2.21 still has. ``CudnnRNN`` runs on a GPU only.
 """
 
 from __future__ import annotations
@@ -92,6 +92,19 @@ def test_tensorflows_own_operator():
     descriptor, weights, _ = from_basic_lstm(cell, forget_bias=1.0)
     output, _ = rnn_forward(descriptor, weights, torch.tensor(saved["x"]), backend="reference")
     assert_same(saved["h"], output[-1].detach(), 1e-6)
+
+
+@pytest.mark.parametrize("forget_bias", [1.0, 0.3])
+def test_tensorflows_own_cells(forget_bias):
+    """Two in a ``MultiRNNCell``, float32, seven steps."""
+    saved = np.load(Path(__file__).parent / "data" / "tensorflow_basic.npz")
+    arrays = [saved[f"{forget_bias}_{k}"] for k in range(4)]
+    both = [{"kernel": arrays[k], "bias": arrays[k + 1]} for k in (0, 2)]
+    descriptor, weights, _ = from_basic_lstm(both, forget_bias=forget_bias)
+    assert descriptor == RNNDescriptor("lstm", I, H, num_layers=2, bias="input")
+    x = torch.tensor(saved["x"])
+    output, _ = rnn_forward(descriptor, weights, x, batch_first=True, backend="reference")
+    assert_same(saved[f"y_{forget_bias}"], output.detach(), 1e-6)
 
 
 def test_a_forget_bias_is_taken_off_where_that_is_exact_and_refused_else():
