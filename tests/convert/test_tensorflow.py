@@ -139,6 +139,12 @@ def test_done_says_whether_the_addition_rounded(dtype, forget_bias, numbers):
     assert done[-1].endswith("exactly" if exact else f"rounded to {dtype}")
 
 
+def test_one_cell_that_rounds_is_enough_to_say_so():
+    whole = {**cells(1)[0], "bias": np.zeros(4 * H)}
+    _, _, done = from_basic_lstm([whole, cells(2)[1]])
+    assert done[-1] == "forget_bias 1.0 added to the bias of f, rounded to torch.float64"
+
+
 def test_bits_are_kept_where_nothing_is_added():
     bias = torch.full((4 * H,), -0.0)
     weights = from_basic_lstm({"kernel": torch.zeros(I + H, 4 * H), "bias": bias}, forget_bias=0.0).weights
