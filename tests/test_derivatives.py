@@ -81,8 +81,11 @@ def energy(outputs):
     return sum((t * t).sum() for t in outputs)
 
 
-def test_second_derivatives(function, leaves):
-    assert torch.autograd.gradgradcheck(function, leaves)
+@pytest.mark.parametrize(
+    "fast", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["fast", "full"]
+)
+def test_second_derivatives(function, leaves, fast):
+    assert torch.autograd.gradgradcheck(function, leaves, fast_mode=fast)
 
 
 def test_func_grad_equals_autograd(function, leaves):

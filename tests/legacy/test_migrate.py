@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from rnncompat import legacy
 from rnncompat.legacy.registry import REGISTRY, Kind
 
+pytestmark = pytest.mark.thorough  # it rewrites text, whatever the torch
+
 HEAD = "import torch\n\nfrom rnncompat import legacy\n\n"
 NEW_HEAD = "import torch\n\nimport rnncompat\n\n"
 GRU = 'rnncompat.RNNDescriptor("gru", 3, 2)'
@@ -484,7 +486,6 @@ def test_every_kind_of_step_keeps_its_numbers(cell, setup, batch):
     assert_same_numbers(program(cell, setup, steps_for(cell), batch, seed=1))
 
 
-@pytest.mark.thorough
 @settings(
     examples(12), phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )  # a case takes a second: no shrinking

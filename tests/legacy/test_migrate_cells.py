@@ -11,6 +11,8 @@ from compare import assert_same
 from rnncompat import legacy
 from rnncompat.legacy.registry import REGISTRY
 
+pytestmark = pytest.mark.thorough  # it rewrites text, whatever the torch
+
 HEAD = "import torch\n\nfrom rnncompat import legacy\nfrom rnncompat.legacy import flux, flux09\n\n"
 
 
