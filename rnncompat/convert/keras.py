@@ -63,6 +63,7 @@ def from_keras(
     first = read[0][0]
     cell = _tell(first, activation)
     _refuse(cell, activation, recurrent_activation, reset_after, merge_mode, bidirectional=len(read[0]) == 2)
+    _check_kinds(cell, [direction for layer in read for direction in layer])
     split = [[_split_bias(direction, cell) for direction in layer] for layer in read]
     return build(cell, KERAS[cell], split, Bias.DOUBLE if cell is Cell.GRU else Bias.INPUT)
 
@@ -162,6 +163,17 @@ def _refuse(
         if matters and value != only:
             raise UnsupportedError(
                 f"{name} is {value!r}; a {cell.value!r} here has {only!r} and nothing else."
+            )
+
+
+def _check_kinds(cell: Cell, directions: Sequence[Direction]) -> None:
+    """Refuses layers of several cells, before a bias of one is taken for a wrong one of another."""
+    for direction in directions:
+        hidden, columns = direction.recurrent.shape if direction.recurrent.dim() == 2 else (0, 0)
+        if hidden and columns != cell.gates * hidden and columns in (hidden, 3 * hidden, 4 * hidden):
+            raise UnsupportedError(
+                f"{directions[0].name} is a {cell.value!r}, but {direction.name} has {columns // hidden} gates; a "
+                "descriptor has one cell. Convert them one by one."
             )
 
 

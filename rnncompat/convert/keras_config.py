@@ -11,6 +11,7 @@ from ..errors import InvalidValueError, UnsupportedError
 __all__ = ["Config", "config_of"]
 
 _KINDS = ("LSTM", "GRU", "SimpleRNN", "CuDNNLSTM", "CuDNNGRU")
+_CELLS = ("LSTMCell", "GRUCell", "SimpleRNNCell")
 
 
 class Config(NamedTuple):
@@ -32,17 +33,21 @@ def config_of(text: str | bytes | None, names: Sequence[str]) -> Config | None:
 
     Raises:
         InvalidValueError: it cannot be read.
-        UnsupportedError: the layers differ, or run backwards.
+        UnsupportedError: the layers or their directions differ, run backwards, or are of a kind unknown here.
     """
     if text is None:
         return None
     try:
-        found = dict(_walk(json.loads(text)))
+        found = list(_walk(json.loads(text)))
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidValueError(f"the configuration of the model cannot be read: {error}.") from None
-    told = [found[name] for name in names if name in found]
-    if len(told) < len(names):
-        return None
+    unknown = sorted(set(names) - {name for name, _ in found})
+    if unknown:
+        raise UnsupportedError(
+            f"the configuration of the model has no LSTM, GRU or SimpleRNN of the names {unknown}: they lie in layers "
+            "of another kind. If those compute with Keras's default options, save the weights alone."
+        )
+    told = [config for name, config in found if name in names]
     if len(set(told)) > 1:
         raise UnsupportedError(
             f"layers {list(names)} differ in their options: {sorted(map(str, set(told)))}."
@@ -65,14 +70,29 @@ def _walk(value: Any) -> Iterator[tuple[str, Config]]:
         if kind in _KINDS and isinstance(config, dict):
             yield str(config.get("name")), _read(kind, config)
         elif kind == "Bidirectional" and isinstance(config, dict):
-            for _, own in _walk(config.get("layer")):
-                yield (
-                    str(config.get("name")),
-                    own._replace(merge_mode=str(config.get("merge_mode", "concat"))),
-                )
+            yield from _both(config)
+        elif kind == "RNN" and isinstance(config, dict):
+            yield from _of_cell(config)
         else:
             for inner in value.values():
                 yield from _walk(inner)
+
+
+def _both(config: dict[str, Any]) -> Iterator[tuple[str, Config]]:
+    """One entry a direction, the backward one turned round, so that the two are equal where they compute alike."""
+    merge_mode = str(config.get("merge_mode", "concat"))
+    for field, turned in (("layer", False), ("backward_layer", True)):
+        for _, own in _walk(config.get(field)):
+            backwards = own.go_backwards is not turned
+            yield str(config.get("name")), own._replace(merge_mode=merge_mode, go_backwards=backwards)
+
+
+def _of_cell(config: dict[str, Any]) -> Iterator[tuple[str, Config]]:
+    """The options of a plain ``RNN`` around one of Keras's own cells."""
+    cell = config.get("cell")
+    if isinstance(cell, dict) and cell.get("class_name") in _CELLS and isinstance(cell.get("config"), dict):
+        own = _read(cell["class_name"].removesuffix("Cell"), cell["config"])
+        yield str(config.get("name")), own._replace(go_backwards=bool(config.get("go_backwards")))
 
 
 def _read(kind: str, config: dict[str, Any]) -> Config:

@@ -29,17 +29,18 @@ _COUNTS = {3: 1, 6: 2}
 """Directions, by how many arrays a layer has."""
 
 
-def from_keras_cudnn(layers: Sequence[Sequence[Any]]) -> Converted:
+def from_keras_cudnn(layers: Sequence[Sequence[Any]], *, merge_mode: str = "concat") -> Converted:
     """Weights out of ``CuDNNLSTM`` or ``CuDNNGRU`` layers that follow each other.
 
     Args:
         layers: one ``layer.get_weights()`` a layer: ``[kernel (in, G*H), recurrent_kernel (H, G*H), bias
             (2*G*H,)]``; ``Bidirectional`` gives those of its forward layer, then those of its backward layer.
+        merge_mode: of ``Bidirectional``.
 
     Raises:
         InvalidValueError: an array is missing, or of a shape that does not fit the others.
         InvalidTypeError: an array cannot be read, or dtypes differ.
-        UnsupportedError: layers differ in size or direction.
+        UnsupportedError: layers differ in size or direction, or another way to merge directions.
 
     Example:
         >>> layer = [torch.zeros(3, 20), torch.zeros(5, 20), torch.zeros(40)]
@@ -53,6 +54,10 @@ def from_keras_cudnn(layers: Sequence[Sequence[Any]]) -> Converted:
     read = [_read_layer(f"layer {number}", list(arrays)) for number, arrays in enumerate(layers, 1)]
     if not read:
         raise bad_type("layers", layers, "at least one layer")
+    if len(read[0]) == 2 and merge_mode != "concat":
+        raise UnsupportedError(
+            f"merge_mode is {merge_mode!r}; both directions here are joined by 'concat' only."
+        )
     first = read[0][0]
     cell = tell_cell(
         f"recurrent_kernel of {first.name}, turned,", first.recurrent.t(), len(first.recurrent), None

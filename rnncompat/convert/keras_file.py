@@ -16,12 +16,13 @@ from .file_format import FileFormat, Reading
 from .keras import from_keras, to_keras
 from .keras_config import Config, config_of
 from .keras_cudnn import from_keras_cudnn
-from .keras_hdf5 import StoredLayer, find_layers
+from .keras_hdf5 import StoredLayer, check_order, find_layers
 from .result import Converted
 
 __all__ = ["FILE"]
 
 _PURPOSE = "A Keras file"
+_UNTOLD = "activations, reset_after, merge_mode and go_backwards"
 _NAMES = {Cell.LSTM: "lstm", Cell.GRU: "gru", Cell.RNN_TANH: "simple_rnn", Cell.RNN_RELU: "simple_rnn"}
 
 
@@ -32,6 +33,7 @@ def _read(path: Path, reading: Reading) -> Converted:
     try:
         with h5py.File(path, "r") as file:
             chosen = _choose(find_layers(file), reading.prefix)
+            check_order(chosen)
             layers = [[array[()] for array in layer.arrays] for layer in chosen]
             config = config_of(file.attrs.get("model_config"), [layer.name for layer in chosen])
     except RNNCompatError as error:
@@ -40,7 +42,16 @@ def _read(path: Path, reading: Reading) -> Converted:
         raise InvalidValueError(
             f"{path} cannot be read as HDF5 ({type(error).__name__}: {error}): it is damaged, or no such file."
         ) from None
-    return _convert(layers, config, reading)
+    found = _convert(layers, config, reading)
+    return found._replace(done=found.done + _said_stack(chosen))
+
+
+def _said_stack(layers: list[StoredLayer]) -> tuple[str, ...]:
+    """The entry of ``done`` for what no part of a file is read for: what lies between the layers."""
+    if len(layers) == 1:
+        return ()
+    names = ", ".join(layer.name for layer in layers)
+    return (f"layers {names} read as a stack, each fed by the one before and nothing between",)
 
 
 def _choose(layers: list[StoredLayer], prefix: str) -> list[StoredLayer]:
@@ -60,11 +71,12 @@ def _convert(layers: list[list[Any]], config: Config | None, reading: Reading) -
             "some of the layers are CuDNN layers and some are not. Convert them one by one."
         )
     if cudnn == {True}:
-        return from_keras_cudnn(layers)
+        merge_mode = Config().merge_mode if config is None else config.merge_mode
+        return from_keras_cudnn(layers, merge_mode=merge_mode)
     done: tuple[str, ...] = ()
     if config is None:
         config = Config(activation=_told_by(reading.cell, layers))
-        done = ("no configuration in the file: read as Keras's default activations and reset_after",)
+        done = (f"no configuration in the file: read as Keras's default {_UNTOLD}",)
     found = from_keras(
         layers,
         activation=config.activation,

@@ -11,19 +11,30 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..errors import InvalidValueError
+from ..errors import InvalidValueError, UnsupportedError
 
-__all__ = ["StoredLayer", "find_layers"]
+__all__ = ["StoredLayer", "check_order", "find_layers"]
 
 FIELDS = ("kernel", "recurrent_kernel", "bias")
 _WAYS = {"forward": 0, "backward": 1}
 
 
 class StoredLayer(NamedTuple):
-    """One layer of a file: its name in the model, and the arrays of its directions in the order of ``get_weights()``."""
+    """One layer of a file.
+
+    Attributes:
+        name: in the model.
+        arrays: of its directions, in the order of ``get_weights()``.
+        path: where it lies.
+        ways: of its cells: 0 forward, 1 backward.
+        listed: whether the file says the order of its layers.
+    """
 
     name: str
     arrays: tuple[Any, ...]
+    path: str
+    ways: tuple[int, ...]
+    listed: bool
 
 
 class _Cell(NamedTuple):
@@ -42,7 +53,8 @@ def find_layers(file: Any) -> list[StoredLayer]:
         InvalidValueError: there is none.
     """
     root = file.get("model_weights", file)
-    cells = list(_listed(root) if "layer_names" in root.attrs else _of_keras_3(file))
+    listed = "layer_names" in root.attrs
+    cells = list(_listed(root) if listed else _of_keras_3(file))
     layers: dict[str, list[_Cell]] = {}
     for cell in cells:
         layers.setdefault(cell.path, []).append(cell)
@@ -50,17 +62,34 @@ def find_layers(file: Any) -> list[StoredLayer]:
         raise InvalidValueError(
             "the file holds no recurrent layer of Keras: no kernel beside a recurrent_kernel, and no cell/vars."
         )
-    return [_layer(own) for own in layers.values()]
+    return [_layer(own, listed) for own in layers.values()]
 
 
-def _layer(cells: list[_Cell]) -> StoredLayer:
-    arrays = [
-        cell.fields[field]
-        for cell in sorted(cells, key=lambda c: c.way)
-        for field in FIELDS
-        if field in cell.fields
-    ]
-    return StoredLayer(cells[0].name, tuple(arrays))
+def check_order(layers: list[StoredLayer]) -> None:
+    """Refuses *layers* of which the file does not say in what order, or which way, they run.
+
+    Raises:
+        UnsupportedError: it does not.
+    """
+    for layer in layers:
+        if len(set(layer.ways)) < len(layer.ways):
+            raise UnsupportedError(
+                f"layer {layer.name!r} has {len(layer.ways)} cells that are no two directions, such as those of "
+                "StackedRNNCells. Give the weights of each cell to from_keras()."
+            )
+    places = {re.sub(r"_\d+(?=/|$)", "", layer.path) for layer in layers if not layer.listed}
+    if len(places) > 1:
+        raise UnsupportedError(
+            f"the layers lie in {sorted(places)}, and the file does not say which comes first. Choose with prefix "
+            f"among {[layer.name for layer in layers]}, or save the whole model."
+        )
+
+
+def _layer(cells: list[_Cell], listed: bool) -> StoredLayer:
+    cells = sorted(cells, key=lambda c: c.way)
+    arrays = [cell.fields[field] for cell in cells for field in FIELDS if field in cell.fields]
+    ways = tuple(cell.way for cell in cells)
+    return StoredLayer(cells[0].name, tuple(arrays), cells[0].path, ways, listed)
 
 
 def _of_keras_3(file: Any) -> Iterator[_Cell]:

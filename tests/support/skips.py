@@ -71,6 +71,12 @@ SKIPS = (
     Skip(CONVERT + "test_flax.py::test_flax_itself", "flax", "Flax comes with the environment convert"),
     Skip(CONVERT + "test_keras.py::test_keras_itself", "keras", "Keras comes with the environment convert"),
     Skip(CONVERT + "test_keras_file.py::", "h5py", "h5py comes with pip, not with Debian's torch"),
+    Skip(CONVERT + "test_keras_models.py::", "h5py", "h5py comes with pip, not with Debian's torch"),
+    Skip(
+        CONVERT + "test_keras_models.py::test_keras_itself",
+        "keras",
+        "Keras comes with the environment convert",
+    ),
     Skip(
         CONVERT + "test_keras_file.py::test_keras_itself", "keras", "Keras comes with the environment convert"
     ),
