@@ -110,13 +110,13 @@ def test_flax_itself_agrees(kind):
     assert leaves(params).keys() == leaves(drawn).keys()
     drawn = {dense: {n: a.astype("float32") for n, a in own.items()} for dense, own in drawn.items()}
     expected = np.asarray(net.apply({"params": {"cell": drawn}}, x))
-    np.testing.assert_allclose(numpy_flax.run(cell, drawn, X), expected, atol=1e-5)
+    np.testing.assert_allclose(numpy_flax.run(cell, drawn, X), expected, atol=1e-6)
     descriptor, weights, _ = from_flax(drawn)
-    assert_same(expected, run(descriptor, weights, x), 1e-5)
+    assert_same(expected, run(descriptor, weights, x), 1e-6)
     arrays = numpy_params(to_flax(descriptor, weights).arrays[0])
     np.testing.assert_array_equal(net.apply({"params": {"cell": arrays}}, x), expected)
     given = from_flax(params)
-    assert_same(np.asarray(net.apply({"params": {"cell": params}}, x)), run(*given[:2], x), 1e-5)
+    assert_same(np.asarray(net.apply({"params": {"cell": params}}, x)), run(*given[:2], x), 1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")  # JAX and Flax, of each other
@@ -135,7 +135,7 @@ def test_flax_itself_agrees_in_both_directions(kind):
     params = {"forward_rnn": {"cell": one}, "backward_rnn": {"cell": other}}
     x = X.astype("float32")
     expected = np.asarray(linen.Bidirectional(forward, backward).apply({"params": params}, x))
-    assert_same(expected, run(*from_flax(layers)[:2], x), 1e-5)
+    assert_same(expected, run(*from_flax(layers)[:2], x), 1e-6)
 
 
 ONE = numpy_flax.draw("lstm")[0]

@@ -77,8 +77,8 @@ def keras_layer(keras, cell, both, bias):
         "rnn_tanh": (keras.layers.SimpleRNN, {}),
         "rnn_relu": (keras.layers.SimpleRNN, {"activation": "relu"}),
     }[cell]
-    layer = kind(H, return_sequences=True, use_bias=bias, **options)
-    return keras.layers.Bidirectional(layer) if both else layer
+    layer = kind(H, return_sequences=True, use_bias=bias, dtype="float64", **options)
+    return keras.layers.Bidirectional(layer, dtype="float64") if both else layer
 
 
 @pytest.fixture(scope="module")
@@ -92,22 +92,23 @@ def keras():
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("cell", CELLS)
 def test_keras_itself_agrees(keras, cell, bias, both):
-    model = keras.Sequential([keras.Input((T, I)), *(keras_layer(keras, cell, both, bias) for _ in range(2))])
+    model = keras.Sequential(
+        [keras.Input((T, I), dtype="float64"), *(keras_layer(keras, cell, both, bias) for _ in range(2))]
+    )
     # Small, for ReLU may grow from step to step.
     arrays = [[a * 0.3 for a in layer] for layer in numpy_keras.draw(cell, 2, both=both, bias=bias)]
     for layer, own in zip(model.layers, arrays, strict=True):
-        layer.set_weights([array.astype("float32") for array in own])
-    x = X.astype("float32")
-    expected = keras.ops.convert_to_numpy(model(x))
-    np.testing.assert_allclose(numpy_keras.run(cell, arrays, X, both), expected, atol=1e-5)
+        layer.set_weights(own)
+    expected = keras.ops.convert_to_numpy(model(X))
+    np.testing.assert_allclose(numpy_keras.run(cell, arrays, X, both), expected, atol=1e-6)
     given = [layer.get_weights() for layer in model.layers]
     descriptor, weights, _ = from_keras(given, activation=ACTIVATION.get(cell, "tanh"))
-    assert_same(expected, run(descriptor, weights, x), 1e-5)
+    assert_same(expected, run(descriptor, weights), 1e-6)
     for layer, own in zip(model.layers, to_keras(descriptor, weights).arrays, strict=True):
         assert_bitwise(layer.get_weights(), own)
         layer.set_weights([array.numpy() * 0 for array in own])
         layer.set_weights(own)
-    assert_same(expected, torch.as_tensor(keras.ops.convert_to_numpy(model(x))), 0)
+    assert_same(expected, torch.as_tensor(keras.ops.convert_to_numpy(model(X))), 0)
 
 
 def test_a_gru_that_resets_before_the_product_is_refused():
