@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -28,7 +29,10 @@ def _load(path: Path) -> Any:
     else:
         load = partial(torch.load, map_location="cpu", weights_only=True)
     try:
-        return load(path)
+        with warnings.catch_warnings():
+            # torch 2.0 says so of its own torch.load, in the middle of what the command prints.
+            warnings.filterwarnings("ignore", "TypedStorage is deprecated", UserWarning)
+            return load(path)
     except OSError:
         raise
     except Exception as error:  # noqa: BLE001  # a damaged or hostile file can raise anything
