@@ -37,10 +37,12 @@ def from_onnx(nodes: Node | Sequence[Node]) -> Converted:
     Args:
         nodes: each a mapping with ``op_type`` (``"LSTM"``, ``"GRU"`` or ``"RNN"``), ``W`` ``[D, G*H, I]`` and ``R``
             ``[D, G*H, H]``, and perhaps ``B`` ``[D, 2*G*H]``, ``attributes`` by name, and ``P``, ``initial_h`` and
-            ``initial_c``, which must be zeros. In a stack the next ``W`` is ``[D, G*H, D*H]``.
+            ``initial_c``, which must be zeros. In a stack the next ``W`` is ``[D, G*H, D*H]``. Constant
+            ``sequence_lens`` are refused: a call takes them.
 
     Raises:
-        InvalidValueError: a field is missing, or of a shape that does not fit; or an initial state is not zero.
+        InvalidValueError: a field is missing, or of a shape that does not fit; or an initial state is not zero, or a
+            node has ``sequence_lens``.
         InvalidTypeError: an array cannot be read, or dtypes differ.
         UnsupportedError: a node is a GRU with ``linear_before_reset=0``, has peepholes, ``clip``, ``input_forget`` or
             other activations, or runs backward alone; or nodes differ in cell, directions or hidden size.
@@ -61,6 +63,7 @@ def from_onnx(nodes: Node | Sequence[Node]) -> Converted:
     read = [read_node(name, node) for name, node in named_nodes(nodes)]
     for layer in read:
         _refuse_state(layer)
+        _refuse_lengths(layer)
     expect_one_dtype({name: array for layer in read for name, array in layer.arrays()})
     descriptor = _describe(read)
     weights = RNNWeights(descriptor, read[0].r.new_zeros(layout_of(descriptor).size))
@@ -141,6 +144,14 @@ def _refuse_state(layer: Layer) -> None:
                 f"{field} of {layer.name} is not zero, and a descriptor holds no state. Read it with "
                 "state_from_onnx, pass it to each call, and leave it out here."
             )
+
+
+def _refuse_lengths(layer: Layer) -> None:
+    if layer.has_lengths:
+        raise InvalidValueError(
+            f"sequence_lens of {layer.name} is constant, and a descriptor holds no lengths. Pass it to each call as "
+            "lengths=, and leave it out here."
+        )
 
 
 def _describe(read: Sequence[Layer]) -> RNNDescriptor:

@@ -54,7 +54,8 @@ def load_nodes(path: str | os.PathLike[str], *, name: str = "") -> list[dict[str
 
     Returns:
         Nodes for :func:`~rnncompat.convert.onnx.from_onnx`, with ``initial_h`` and ``initial_c`` where these are
-        constants that are not all zero: :func:`~rnncompat.convert.onnx.state_from_onnx` reads them.
+        constants that are not all zero: :func:`~rnncompat.convert.onnx.state_from_onnx` reads them; and with
+        ``sequence_lens`` where that is constant: it is ``lengths=`` of a call.
 
     Raises:
         UnsupportedError: onnx is not installed; or weights depend on the inputs of the model.
@@ -168,7 +169,9 @@ def _plain(library: Any, node: Any, constants: Constants) -> dict[str, Any]:
         for field in _STATES
         if field in given and not constants.depends_on_inputs(given[field])
     }
-    return {"op_type": node.op_type, **arrays, **states, "attributes": attributes}
+    lengths = constants.value(given["sequence_lens"]) if "sequence_lens" in given else None
+    calls = {} if lengths is None else {"sequence_lens": lengths}
+    return {"op_type": node.op_type, **arrays, **states, **calls, "attributes": attributes}
 
 
 def _weights(node: Any, field: str, name: str, constants: Constants) -> Any:

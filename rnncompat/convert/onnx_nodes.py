@@ -17,7 +17,7 @@ Node = Mapping[str, Any]
 """One node as plain data: ``op_type``, ``W``, ``R``, and what else it has."""
 
 _NEEDED = frozenset({"op_type", "W", "R"})
-_OPTIONAL = frozenset({"B", "P", "initial_h", "initial_c", "attributes"})
+_OPTIONAL = frozenset({"B", "P", "initial_h", "initial_c", "sequence_lens", "attributes"})
 
 
 class Layer(NamedTuple):
@@ -30,6 +30,7 @@ class Layer(NamedTuple):
     b: Tensor | None
     h: Tensor | None  # [D, B, H]
     c: Tensor | None
+    has_lengths: bool
 
     def arrays(self) -> list[tuple[str, Tensor]]:
         """Pairs of a name for messages and an array."""
@@ -61,7 +62,7 @@ def read_node(name: str, node: Node) -> Layer:
     if not node.keys() >= _NEEDED or not node.keys() <= _NEEDED | _OPTIONAL:
         raise InvalidValueError(
             f"{name} has the fields {sorted(node)}; expected op_type, W, R, and perhaps some of "
-            f"{sorted(_OPTIONAL)}. X and sequence_lens belong to a call: x and lengths=."
+            f"{sorted(_OPTIONAL)}. X and lengths that are given belong to a call: x and lengths=."
         )
     given = {field: node.get(field) for field in ("W", "R", "B", "P", "initial_h", "initial_c")}
     arrays = {
@@ -74,7 +75,8 @@ def read_node(name: str, node: Node) -> Layer:
     kind = read_attributes(name, node["op_type"], node.get("attributes", {}), arrays["R"].shape[2])
     _check(name, kind, arrays)
     h, c = (_time_first(kind, arrays.get(field)) for field in ("initial_h", "initial_c"))
-    return Layer(name, kind, arrays["W"], arrays["R"], arrays.get("B"), h, c)
+    has_lengths = node.get("sequence_lens") is not None
+    return Layer(name, kind, arrays["W"], arrays["R"], arrays.get("B"), h, c, has_lengths)
 
 
 def _check(name: str, kind: Kind, arrays: Mapping[str, Tensor]) -> None:

@@ -167,6 +167,38 @@ def test_networks_of_ours_with_lengths(export, kind, options):
     check([output, *(part for part in last if part is not None)], run_exported(file, x, lengths))
 
 
+class Fixed(torch.nn.Module):
+    """A network with lengths that no caller gives."""
+
+    def __init__(self, call):
+        super().__init__()
+        self.call, self.lengths = call, torch.tensor([7, 2, 3, 1])
+
+    def forward(self, x):
+        return self.call(x, self.lengths)
+
+
+@pytest.mark.parametrize(
+    ("export", "call", "kind", "constant"),
+    [
+        ("dynamo", Padded, rnncompat.GRU, [7, 2, 3, 1]),
+        ("torchscript", Padded, rnncompat.GRU, [7, 2, 3, 1]),
+        ("torchscript", Packed, torch.nn.GRU, [7, 3, 2, 1]),  # torch sorts the rows around the nodes
+    ],
+    indirect=["export"],
+)
+def test_constant_lengths_are_not_lost(export, call, kind, constant):
+    module, x = Fixed(call(kind(I, H, 2))), torch.randn(T, 4, I)
+    file = export(module, (x,), ({},))
+    with pytest.raises(InvalidValueError, match=r"sequence_lens of node 1 is constant.* lengths="):
+        FILE.read(file, Reading())
+    nodes = load_nodes(file)
+    assert [node.pop("sequence_lens").tolist() for node in nodes] == [constant] * 2
+    descriptor, weights, _ = from_onnx(nodes)
+    output, _ = rnn_forward(descriptor, weights, x, lengths=module.lengths)
+    check([output], run_exported(file, x)[:1])
+
+
 @pytest.mark.parametrize("export", ["torchscript"], indirect=True)
 def test_a_packed_sequence(export):
     module = Packed(torch.nn.GRU(I, H, 2, bidirectional=True))
