@@ -88,11 +88,12 @@ def as_column(flags: Any) -> Any:
 
 def _read_packed(x: PackedSequence) -> Input:
     batch = SequenceBatch.from_packed(x)
-    order = x.sorted_indices
+    known, order = batch.known_lengths, x.sorted_indices
+    assert known is not None
 
     def as_given(y: Tensor) -> PackedSequence:
         rows = y if order is None else y.index_select(1, order)
-        lengths = batch.lengths if order is None else batch.lengths.index_select(0, order)
+        lengths = known if order is None else known.index_select(0, order.to(known.device))
         # The caller's own indices are kept: sorting again could order rows of one length otherwise.
         return x._replace(data=pack_padded_sequence(rows, lengths.cpu()).data)
 

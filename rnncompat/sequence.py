@@ -114,9 +114,11 @@ class SequenceBatch:
     @property
     def lengths(self) -> Tensor:
         """``[B]`` int64: number of real steps of each row."""
-        if self._lengths is not None:
-            return on_device(self._lengths, self.data.device)
-        return self.mask.sum(0)
+        return on_device(self._lengths_as_known(), self.data.device)
+
+    def _lengths_as_known(self) -> Tensor:
+        """As :attr:`lengths`, where they lie: no trip to the device of the data and back."""
+        return self.mask.sum(0) if self._lengths is None else self._lengths
 
     @property
     def known_lengths(self) -> Tensor | None:
@@ -157,8 +159,8 @@ class SequenceBatch:
     def to_list(self) -> list[Tensor]:
         """The real steps of each row, ``[T_b, I]`` each."""
         if self._mask is None:
-            lengths = self.lengths if self._lengths is None else self._lengths
-            return [row[:n] for row, n in zip(self.data.unbind(1), lengths.tolist(), strict=True)]
+            lengths = self._lengths_as_known().tolist()
+            return [row[:n] for row, n in zip(self.data.unbind(1), lengths, strict=True)]
         return [row[keep] for row, keep in zip(self.data.unbind(1), self.mask.unbind(1), strict=True)]
 
     def to_packed(self) -> PackedSequence:
@@ -167,7 +169,7 @@ class SequenceBatch:
         Raises:
             UnsupportedError: a row has no real step, which torch's format cannot express.
         """
-        lengths = self.lengths.cpu()
+        lengths = self._lengths_as_known().cpu()
         if not bool((lengths > 0).all()) or not len(lengths):
             empty = (lengths == 0).nonzero().flatten().tolist()
             raise UnsupportedError(
@@ -182,7 +184,7 @@ class SequenceBatch:
 
     def __repr__(self) -> str:
         steps, batch, size = self.data.shape
-        return f"SequenceBatch(T={steps}, B={batch}, I={size}, lengths={self.lengths.tolist()})"
+        return f"SequenceBatch(T={steps}, B={batch}, I={size}, lengths={self._lengths_as_known().tolist()})"
 
 
 def _check_packed(data: Tensor, sizes: Tensor) -> None:
