@@ -43,6 +43,9 @@ def from_flax(
 ) -> Converted:
     """Weights out of Flax cells that follow each other, each run by ``flax.linen.RNN`` over the sequence.
 
+    The parameters do not tell other ``gate_fn`` and ``activation_fn`` than Flax's own, nor ``residual=True`` of a
+    ``SimpleCell``: no cell here has these, so convert no such network.
+
     Args:
         layers: the parameters of one cell, ``variables["params"]`` as Flax nests them; or a list, one a layer, with
             a pair of them for ``flax.linen.Bidirectional``, the forward cell first.

@@ -85,6 +85,8 @@ def from_cudnn_rnn(
 def to_cudnn_rnn(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
     """The canonical arrays of ``CudnnRNN``: a pair of lists, weights and biases, as :func:`from_cudnn_rnn` takes them.
 
+    Those of its second version with a projection or skip input are neither read nor written.
+
     Raises:
         UnsupportedError: the network has skip input, a projection or a clip.
 
@@ -94,7 +96,7 @@ def to_cudnn_rnn(descriptor: RNNDescriptor, weights: RNNWeights) -> Exported:
         >>> len(matrices), tuple(matrices[0].shape), len(biases), done
         (8, (5, 3), 8, ())
     """
-    refuse_options(descriptor, "CudnnRNN", ("input_mode", "proj_size", "cell_clip"))
+    refuse_options(descriptor, "what is written here of CudnnRNN", ("input_mode", "proj_size", "cell_clip"))
     own = with_both_biases(on_cpu(descriptor, weights))
     matrices: list[Tensor] = []
     biases: list[Tensor] = []
